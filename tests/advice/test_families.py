@@ -488,13 +488,18 @@ def test_doctor_offers_what_works_for_a_damaged_run(cli: Cli, seq: int, flow: bo
     assert done.code == 0, (found, done)
 
 
-def test_the_error_of_a_damaged_checkpoint_names_doctor() -> None:
+def test_the_error_of_a_damaged_checkpoint_says_how_to_go_back(cli: Cli) -> None:
     with hf.SyncCheckpointer("runs.db") as cp:
         cp.save("r", {"n": 1})
-    damage("runs.db", "r", 1)
+        cp.save("r", {"n": 2})
+    damage("runs.db", "r", 2)
     with (
         hf.SyncCheckpointer("runs.db") as cp,
         pytest.raises(hf.CheckpointCorruptedError) as refused,
     ):
         cp.load("r")
-    advice(refused.value, "`holdfast doctor`")
+    advice(refused.value, "`holdfast show r`", "`holdfast rollback r SEQ`")
+    assert "damaged: its checksum" in cli("show", "r", "--store", "runs.db").out
+    assert cli("rollback", "r", "1", "--store", "runs.db").code == 0
+    with hf.SyncCheckpointer("runs.db") as cp:
+        assert cp.load("r").state == {"n": 1}  # type: ignore[union-attr]

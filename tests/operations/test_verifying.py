@@ -9,6 +9,8 @@ import pytest
 
 import holdfast as hf
 from holdfast.codec import envelope
+from holdfast.evidence import Evidence, EvidencePack
+from holdfast.manager import CheckpointManager
 from holdfast.model import Entry
 from holdfast.stores import MemoryStore
 
@@ -152,4 +154,21 @@ def test_a_tombstone_that_was_altered_is_a_problem_that_verify_reports() -> None
     altered = MemoryStore()
     altered.append([tombstone._replace(meta='{"after": "no"}'), *others])
     with hf.SyncCheckpointer(altered) as cp:
-        assert "hex" in str(cp.verify("run").problems[0])
+        assert cp.verify("run").problems[0].seq == tombstone.seq
+
+
+def test_verdicts_that_were_altered_are_a_problem_too(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with CheckpointManager(path) as manager:
+        begun = manager.begin_step("task", "manual_checkpoint", {"n": 1})
+        claim = Evidence("artifact_exists", "it is there", {"path": str(path), "type": "file"})
+        manager.commit_step(begun, EvidencePack([claim]))
+    with hf.SyncCheckpointer(path) as cp:
+        assert cp.verify("task").ok
+    tamper(
+        path,
+        "UPDATE holdfast_entries SET body = substr(body, 1, length(body) - 1) WHERE kind = 'verdict'",
+    )
+    with hf.SyncCheckpointer(path) as cp:
+        (problem,) = cp.verify("task").problems
+        assert "its verdicts" in str(problem)

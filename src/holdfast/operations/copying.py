@@ -215,7 +215,7 @@ class _Copy:
         self.target = target
         self.name = name
         self.damage = damage
-        self.prover = Prover(source.vouch)
+        self.prover = Prover(source.vouch, every_byte=True)
         self.playback = Playback(source)
         self.last: Entry | None = None
         self.states: set[int] = set()

@@ -266,7 +266,7 @@ def _document(path: Path, number: int, line: bytes) -> dict[str, Any]:
 def _documents(journals: Journals, name: str, damage: Damage) -> Iterator[dict[str, Any]]:
     """The entries of a journal as JSON objects."""
     playback = Playback(journals)
-    prover = Prover(journals.vouch)
+    prover = Prover(journals.vouch, every_byte=True)
     for found in entries_of(journals.store, name, False, None, FEW, bodies=True):
         if not isinstance(found, CheckpointCorruptedError):
             try:

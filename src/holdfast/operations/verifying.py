@@ -13,7 +13,7 @@ from holdfast.kernel.entries import is_stub, state_seq
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.pages import entries_of
 from holdfast.kernel.proving import Prover
-from holdfast.model import Entry, check_id
+from holdfast.model import Entry, check_id, verdict_journal
 from holdfast.store import PAGE
 
 
@@ -25,7 +25,8 @@ class Problem(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
-        return named_journals(f"{self.run_id}@{self.seq}: {self.reason}")
+        place = self.run_id if self.seq is None else f"{self.run_id}@{self.seq}"
+        return named_journals(f"{place}: {self.reason}")
 
 
 class Integrity(NamedTuple):
@@ -51,14 +52,20 @@ def verify(core: Core, run_id: str) -> Integrity:
     reported, not raised. That newer entries were cut off altogether can't be seen from what is
     left.
     """
-    return examine(core.journals, check_id("run_id", run_id))
+    found = examine(core.journals, check_id("run_id", run_id))
+    beside = verdict_journal(run_id)
+    if core.journals.head_seq(beside) is None:
+        return found
+    wrong = examine(core.journals, beside).problems
+    verdicts = (Problem(run_id, None, f"its verdicts: at {at}: {why}") for _, at, why in wrong)
+    return found._replace(problems=(*found.problems, *verdicts))
 
 
 def examine(journals: Journals, run_id: str) -> Integrity:
     """As `verify`, for any journal."""
     counts: Counter[str] = Counter()
     problems: list[Problem] = []
-    prover = Prover(journals.vouch)
+    prover = Prover(journals.vouch, every_byte=True)
     head: Entry | None = None
     for found in entries_of(journals.store, run_id, False, None, PAGE, bodies=True):
         if isinstance(found, CheckpointCorruptedError):

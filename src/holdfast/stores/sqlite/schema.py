@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,7 @@ from holdfast.stores._shared.disk import make_directories, sync_directory
 from holdfast.stores._shared.schema import refuse_newer
 from holdfast.stores.sqlite import index
 
+_SWITCHING: Final = 2.0  # seconds to wait for others who open a new file at the same moment
 _WAL_KEPT: Final = 8 << 20  # bytes of the log that are used again, rather than cut off
 _MAGIC: Final = b"SQLite format 3\0"
 APPLICATION_ID: Final = 0x686F6C64  # "hold": the file was made by holdfast, if it still says so
@@ -153,15 +155,21 @@ def _exists(db: sqlite3.Connection, name: str) -> bool:
 
 
 def _use_wal(db: sqlite3.Connection, url: str) -> None:
-    try:
-        mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-    except sqlite3.OperationalError as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY:
-            raise
-        raise StoreUnavailableError(
-            f"{url}: it is not in WAL mode, and can't be switched to it while others use it; end "
-            "their transactions, or run PRAGMA journal_mode = WAL in the program that owns the file"
-        ) from error
+    deadline = time.monotonic() + _SWITCHING
+    while True:
+        try:
+            mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            break
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            if time.monotonic() > deadline:  # SQLite itself does not wait for it
+                raise StoreUnavailableError(
+                    f"{url}: it is not in WAL mode, and can't be switched to it while others use "
+                    "it; end their transactions, or run PRAGMA journal_mode = WAL in the program "
+                    "that owns the file"
+                ) from error
+        time.sleep(0.01)
     if mode != "wal":
         raise StoreError(f"{url}: SQLite can't use WAL here ({mode}); use a local disk")
 
