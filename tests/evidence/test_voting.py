@@ -20,6 +20,7 @@ from holdfast.evidence import (
     failed,
     file_evidence,
     inconclusive,
+    this_host,
     verified,
 )
 from holdfast.evidence.trust.rule import BoundClaim
@@ -98,7 +99,8 @@ def test_a_claim_on_another_host_is_inconclusive_here_and_says_whom_to_ask(tmp_p
     (tmp_path / "model").write_text("m")
     seen = file_evidence("model", policy=Policy(base_path=tmp_path))
     verifier = EvidenceVerifier(tmp_path)
-    here = Evidence(seen.evidence_type, "m", seen.expected, host=HERE)
+    here = file_evidence("model", policy=Policy(base_path=tmp_path), host=this_host())
+    assert here.host == HERE
     there = Evidence(seen.evidence_type, "m", seen.expected, host="gpu-1")
     assert verifier.verify_evidence(here)
     assert not verifier.verify_evidence(there)

@@ -31,6 +31,7 @@ from holdfast.evidence.verdicts import (
 from holdfast.evidence.verifier import EvidenceVerifier
 from holdfast.evidence.world.commands import CommandResult, run_command
 from holdfast.evidence.world.hashing import HashCache
+from holdfast.kernel.processes import this_host
 
 __all__ = [
     "Check",
@@ -56,5 +57,6 @@ __all__ = [
     "refuse_unverifiable",
     "register_type",
     "run_command",
+    "this_host",
     "verified",
 ]

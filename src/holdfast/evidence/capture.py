@@ -32,11 +32,13 @@ def file_evidence(
     *,
     policy: Policy | None = None,
     metadata: Mapping[str, Any] | None = None,
+    host: str | None = None,
 ) -> Evidence:
     """The claim that the file keeps the bytes it has now.
 
     A relative path starts where the policy says, or else in the working directory: give the
-    policy of the verifier that will check it, such as `policy=manager.verifier.policy`.
+    policy of the verifier that will check it, such as `policy=manager.verifier.policy`. With
+    `host`, only the machine of that name can check it: `this_host()` if the disk is its own.
 
     Raises `OSError` if it can't be read, `EvidencePolicyError` if it is outside the roots or too
     large to be checked, and `InvalidEvidenceError` if it changes while it is read.
@@ -61,6 +63,7 @@ def file_evidence(
             description or f"{place.path} is unchanged",
             {"path": place.path, "sha256": digest, "size": found.size},
             metadata,
+            host=host,
         )
     raise InvalidEvidenceError(
         place.path, "it changed while it was read; claim it when it is complete"
@@ -90,6 +93,7 @@ def artifact_evidence(
     *,
     policy: Policy | None = None,
     metadata: Mapping[str, Any] | None = None,
+    host: str | None = None,
 ) -> Evidence:
     """The claim that a file or directory exists at the path, as it does now.
 
@@ -104,6 +108,7 @@ def artifact_evidence(
         description or f"{place.path} exists",
         {"path": place.path, "type": kind},
         metadata,
+        host=host,
     )
 
 
