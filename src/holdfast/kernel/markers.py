@@ -11,8 +11,9 @@ from holdfast.codec.envelope import Stored
 from holdfast.codec.meta import Meta, Seqs
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.proving import MARKERS
-from holdfast.model import Entry
+from holdfast.model import Entry, Kind
 
+_KINDS: Final = frozenset(Kind)
 _KNOWN_RUNS: Final = 100  # whose markers are remembered
 
 
@@ -46,18 +47,22 @@ class Markers:
 
     def check_stub(self, entry: Entry) -> None:
         """Raise `CheckpointCorruptedError` unless a marker says that the entry was deleted."""
+        if entry.kind not in _KINDS:
+            reason = f"it was deleted, and what is left of it has no known kind: {entry.kind!r:.99}"
+            raise CheckpointCorruptedError(entry.run, entry.seq, reason)
         if self._is_listed(entry):
             return
         self._dropped.pop(entry.run, None)
         markers = [
             found.seq for found in self._after(entry.run, entry.seq) if found.kind in MARKERS
         ]
-        known = self._dropped[entry.run] = []
+        known: list[tuple[int, Seqs]] = []
         for seq in markers:
             with suppress(CheckpointCorruptedError):
                 marker = self._entry(entry.run, seq)
                 if marker is not None:
                     known.append((seq, Meta(marker).dropped))
+        self._dropped[entry.run] = known  # only now: a marker may be a stub itself, which asks, too
         while len(self._dropped) > _KNOWN_RUNS:
             self._dropped.popitem(last=False)
         if not self._is_listed(entry):

@@ -63,28 +63,32 @@ class Branch:
         wanted = state_seq(end)
         others = True  # whether one of another branch lies before the range
         last: Entry | None = None  # on the branch
+        lost = False  # whether the last one on the branch is damaged
         for entry in reader.scan(end.run, newest_first=True, after=end.seq + 1):
-            if wanted is None or (
-                after is not None and entry.seq is not None and entry.seq <= after
-            ):
+            if entry.seq is None:
+                assert isinstance(entry, CheckpointCorruptedError), "others have one"
+                raise entry
+            if after is not None and entry.seq <= after:
                 break
-            if isinstance(entry, CheckpointCorruptedError):
-                if entry.seq in (wanted, None):
-                    raise entry
+            if not isinstance(entry, CheckpointCorruptedError):
+                if lost:
+                    wanted, lost = current_at(entry), False
+                elif last is not None and entry.seq == last.seq - 1 and current_at(entry) != wanted:
+                    wanted = _parent(reader, last, entry)
+            if wanted is None and not lost:
+                break
+            if entry.seq != wanted and not lost:
+                others = others or not isinstance(entry, Entry) or is_live(entry)
                 continue
-            if last is not None and entry.seq == last.seq - 1 and current_at(entry) != wanted:
-                wanted = _parent(reader, last, entry)
-            if entry.seq != wanted:
-                others = others or is_live(entry)
-                continue
-            if entry.kind not in CARRY_STATE:
-                reason = "a later state was built on it, and it has none"
-                raise CheckpointCorruptedError(entry.run, entry.seq, reason)
             if others:
                 self._lasts.append(entry.seq)
                 self._firsts.append(entry.seq)
             self._firsts[-1] = entry.seq
-            others, wanted, last = False, entry.parent, entry
+            others, last = False, None
+            if isinstance(entry, CheckpointCorruptedError) or entry.kind not in CARRY_STATE:
+                lost = True  # who comes to it is told; before it is what was current there
+            else:
+                wanted, last = entry.parent, entry
         self._firsts.reverse()
         self._lasts.reverse()
 
