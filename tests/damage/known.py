@@ -10,10 +10,7 @@ _KNOWN: Final = [
     for pattern in (
         # What is left of the branch of a damaged run.
         r"^fork behind .*does not depend",
-        r"^iter_states behind .*(absent|does not depend)",
         r"^(delete|prune) behind .*(does not depend|'latest' is)",
-        # What a lost marker vouched for.
-        r"^(copy|export) behind .*of pruned",
         # Tasks.
         r"^last_verified behind .*is None",
         r"^task_checkpoints behind swap",
