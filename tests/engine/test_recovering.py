@@ -258,7 +258,11 @@ async def test_a_damaged_run_does_not_keep_others_from_being_recovered(url: str)
     async with hf.Engine(url) as engine:
         _put(engine, "r0", Draft(Kind.CLAIM.value, "running", meta="[]"))
         _put(engine, "r1", Draft(Kind.CLAIM.value, "running", meta=dump_meta({HOLDER: long})))
-        assert await engine.recover(slow) == {"r1": 20, "r2": 30}
+        found = await engine.recover(slow)
+        damaged = found.pop("r0")
+        assert isinstance(damaged, hf.CheckpointCorruptedError)
+        assert "metadata" in str(damaged)
+        assert found == {"r1": 20, "r2": 30}
 
 
 class Watched(MemoryStore):

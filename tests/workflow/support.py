@@ -6,9 +6,10 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import holdfast as hf
-from holdfast.documents.workflow_results import result_of
+from holdfast.documents import workflow_results
 from holdfast.engine.events import StepEvent
 from holdfast.events import Event
 
@@ -79,8 +80,10 @@ def steps(events: list[Event], kind: type[StepEvent]) -> list[str]:
 
 
 def recorded(engine: hf.Engine, run_id: str) -> list[str]:
-    """The steps of a run that have an outcome, in order."""
-    return [one.name for one in result_of(engine.checkpointer.core, run_id).steps]
+    """The keys of the steps of a run that have an outcome, in order."""
+    with patch.object(workflow_results, "name_of", lambda entry: str(entry.step)):
+        found = workflow_results.result_of(engine.checkpointer.core, run_id).steps
+    return [one.name for one in found]
 
 
 async def until(condition: Callable[[], bool]) -> None:
