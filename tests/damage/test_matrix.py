@@ -26,10 +26,10 @@ from tests.damage.servers import VAULTS
 from tests.damage.vaults import Vault
 from tests.effort import EFFORT
 
-LOCAL = {"memory": 110, "sqlite": 35, "file": 20}
+LOCAL = {"memory": 90, "sqlite": 24, "file": 12}
 """How often the operations are tried on each life in these stores."""
 
-ON_SERVERS = 8
+ON_SERVERS = 5
 """In all other stores, where `make test` tries two lives in each."""
 
 
