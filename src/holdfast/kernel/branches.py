@@ -17,8 +17,11 @@ FEW: Final = 8  # entries to read at first where their bodies may be large
 class BranchReader(EntryReader):
     """Follows the branches of journals, around what rollbacks left behind."""
 
-    def branch(self, run: str, damage: Damage | None = None) -> Iterator[Entry]:
-        """The live checkpoints from the current one back to the first, without abandoned ones."""
+    def branch(self, run: str, damage: Damage | None = None, *, after: int = -1) -> Iterator[Entry]:
+        """The live checkpoints from the current one back to the first, without abandoned ones.
+
+        Those up to the seq `after` are left out.
+        """
         try:
             head = self.checked_head(run)
         except CheckpointCorruptedError as error:
@@ -31,12 +34,15 @@ class BranchReader(EntryReader):
                 ),
                 None,
             )
-        yield from () if head is None else self.branch_of(head, damage)
+        yield from () if head is None else self.branch_of(head, damage, after=after)
 
-    def branch_of(self, entry: Entry, damage: Damage | None = None) -> Iterator[Entry]:
+    def branch_of(
+        self, entry: Entry, damage: Damage | None = None, *, after: int = -1
+    ) -> Iterator[Entry]:
         """The live checkpoints from the one that is current at this entry back to the first.
 
-        With `damage`, that is called for damaged ones among them. What they build on is known
+        Those up to the seq `after` are left out: there may be a million stubs among them. With
+        `damage`, that is called for damaged ones. What they build on is known
         from the entries before them: what was current there.
         """
         wanted = state_seq(entry)
@@ -47,6 +53,8 @@ class BranchReader(EntryReader):
         for found in self.scan(
             entry.run, newest_first=True, bodies=True, after=wanted + 1, page=FEW
         ):
+            if found.seq is not None and found.seq <= after:
+                return
             if isinstance(found, CheckpointCorruptedError):
                 if lost and stored is not None:
                     wanted, lost = stored, False

@@ -18,7 +18,7 @@ from holdfast.kernel.pages import (
     missing,
     pass_by,
 )
-from holdfast.kernel.proving import Prover, prove
+from holdfast.kernel.proving import MARKERS, Prover, prove
 from holdfast.model import CARRY_STATE, Entry, Status, erases
 from holdfast.store import PAGE, Store
 
@@ -35,7 +35,7 @@ class EntryReader:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._markers = Markers(
-            self.entry, lambda run, seq: self.entries(run, after=seq, damage=pass_by)
+            self._marker, lambda run, seq: self.entries(run, after=seq, damage=pass_by)
         )
 
     def entry(self, run: str, seq: int) -> Entry | None:
@@ -87,6 +87,17 @@ class EntryReader:
     def vouch(self, entry: Entry, stored: Stored) -> None:
         """Raise `CheckpointCorruptedError` unless its marker lists this rewritten body."""
         self._markers.vouch(entry, stored)
+
+    def _marker(self, run: str, seq: int) -> Entry | None:
+        """The marker at a seq, proved; None if there is none.
+
+        One that says it was rewritten itself is none: else markers could vouch for each other
+        without end.
+        """
+        found, before = self._pair(run, seq)
+        if found is None or found.kind not in MARKERS or envelope.glance(found).proof:
+            return None
+        return self._proved(found, before)
 
     def _pair(self, run: str, seq: int | None = None) -> tuple[Entry | None, bytes | None]:
         """The entry at a seq, or the head, and the digest of the one before it, None if lost."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from holdfast.codec import envelope, readable, values
@@ -183,7 +182,7 @@ class Journals(Reader):
         """The checkpoint that a delta behind this head builds on: results may follow it."""
         if head.kind == Kind.CHECKPOINT and head.status != Status.DELETED:
             return head
-        near = takewhile(lambda entry: head.seq - entry.seq < REACH, self.branch_of(head))
+        near = self.branch_of(head, after=head.seq - REACH)
         return next((entry for entry in near if entry.kind == Kind.CHECKPOINT), None)
 
     def _settled_tip(self, run: str) -> tuple[Tip, int] | None:

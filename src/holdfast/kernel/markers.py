@@ -17,28 +17,40 @@ _KINDS: Final = frozenset(Kind)
 _KNOWN_RUNS: Final = 100  # whose markers are remembered
 
 
+class _Known:
+    """The markers of one run, as far as its journal was read."""
+
+    def __init__(self) -> None:
+        self.last: tuple[int, bytes] = -1, b""  # the seq and digest of the last entry that was read
+        self.dropped: list[tuple[int, Seqs]] = []  # by the seq of their marker
+
+    def lists(self, entry: Entry) -> bool:
+        """Whether a marker behind the entry says that it was deleted."""
+        return any(entry.seq in dropped for marker, dropped in self.dropped if marker > entry.seq)
+
+
 class Markers:
     """Finds the entries that say what retention deleted and rewrote, and remembers some."""
 
     def __init__(
         self,
-        entry: Callable[[str, int], Entry | None],
+        marker: Callable[[str, int], Entry | None],
         after: Callable[[str, int], Iterator[Entry]],
     ) -> None:
-        self._entry = entry  # proved, by run and seq
+        self._marker = marker  # proved, by run and seq
         self._after = after  # all that can be read after a seq, without bodies
-        self._dropped: OrderedDict[str, list[tuple[int, Seqs]]] = OrderedDict()
+        self._known: OrderedDict[str, _Known] = OrderedDict()
 
     def vouch(self, entry: Entry, stored: Stored) -> None:
         """Raise `CheckpointCorruptedError` unless its marker lists this body of the entry."""
         try:
-            marker = self._entry(entry.run, stored.marker) if stored.marker > entry.seq else None
+            marker = self._marker(entry.run, stored.marker) if stored.marker > entry.seq else None
         except CheckpointCorruptedError as error:
             reason = f"it was rewritten, and its marker, {entry.run}@{stored.marker}, is damaged"
             raise CheckpointCorruptedError(
                 entry.run, entry.seq, f"{reason}: {error.reason}"
             ) from None
-        if marker is None or marker.kind not in MARKERS:
+        if marker is None:
             reason = f"it was rewritten, and its marker, {entry.run}@{stored.marker}, is none"
             raise CheckpointCorruptedError(entry.run, entry.seq, reason)
         if Meta(marker).rewritten.get(str(entry.seq)) != stored.own_proof.hex():
@@ -50,25 +62,32 @@ class Markers:
         if entry.kind not in _KINDS:
             reason = f"it was deleted, and what is left of it has no known kind: {entry.kind!r:.99}"
             raise CheckpointCorruptedError(entry.run, entry.seq, reason)
-        if self._is_listed(entry):
+        known = self._known.get(entry.run)
+        if known is not None and known.lists(entry):
             return
-        self._dropped.pop(entry.run, None)
-        markers = [
-            found.seq for found in self._after(entry.run, entry.seq) if found.kind in MARKERS
-        ]
-        known: list[tuple[int, Seqs]] = []
-        for seq in markers:
-            with suppress(CheckpointCorruptedError):
-                marker = self._entry(entry.run, seq)
-                if marker is not None:
-                    known.append((seq, Meta(marker).dropped))
-        self._dropped[entry.run] = known  # only now: a marker may be a stub itself, which asks, too
-        while len(self._dropped) > _KNOWN_RUNS:
-            self._dropped.popitem(last=False)
-        if not self._is_listed(entry):
+        if not self._read_on(entry.run).lists(entry):
             reason = "it is gone, and no entry behind it says that it was deleted"
             raise CheckpointCorruptedError(entry.run, entry.seq, reason)
 
-    def _is_listed(self, entry: Entry) -> bool:
-        known = self._dropped.get(entry.run, ())
-        return any(entry.seq in dropped for marker, dropped in known if marker > entry.seq)
+    def _read_on(self, run: str) -> _Known:
+        """The markers of a run. Only what was added since the last time is read."""
+        known = self._known.pop(run, None)
+        entries: Iterator[Entry] = iter(())
+        if known is not None:
+            entries = self._after(run, known.last[0] - 1)
+            first = next(entries, None)
+            if first is None or (first.seq, first.digest) != known.last:
+                known = None  # another run with this id
+        if known is None:
+            known, entries = _Known(), self._after(run, -1)
+        for entry in entries:
+            known.last = entry.seq, entry.digest
+            if entry.kind in MARKERS:
+                with suppress(CheckpointCorruptedError):
+                    marker = self._marker(run, entry.seq)
+                    if marker is not None:
+                        known.dropped.append((entry.seq, Meta(marker).dropped))
+        self._known[run] = known
+        while len(self._known) > _KNOWN_RUNS:
+            self._known.popitem(last=False)
+        return known

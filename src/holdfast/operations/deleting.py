@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
-from itertools import islice, takewhile
+from itertools import islice
 from typing import Any, Final
 
 from holdfast.checkpoint import to_micros
@@ -40,7 +40,7 @@ from holdfast.model import (
     verdict_journal,
 )
 from holdfast.operations.children import family, head_to_delete
-from holdfast.store import RunFilter
+from holdfast.store import PAGE, RunFilter
 
 _PAUSE: Final = 0.02
 FORCE: Final = "wait for it to end, or pass force=True to delete it anyway"
@@ -213,12 +213,12 @@ def drop(
         def keep(error: CheckpointCorruptedError) -> None:
             damaged.add(error.seq)
 
-        entries = core.journals.entries(run, newest_first=True, damage=keep)
+        page = PAGE if newest is None else min(newest, PAGE)
+        entries = core.journals.entries(run, newest_first=True, page=page, damage=keep)
         found = list(islice(entries, newest))
         live = [entry for entry in found if is_live(entry)][::-1]
-        oldest = live[0].seq if live else 0
-        back = core.journals.branch(run, keep)
-        branch = [entry.seq for entry in takewhile(lambda entry: entry.seq >= oldest, back)]
+        after = live[0].seq - 1 if live and newest is not None else -1
+        branch = [entry.seq for entry in core.journals.branch(run, keep, after=after)]
         live = [entry for entry in live if entry.seq not in damaged]
         if bad is not None and _is_damaged(core, run, bad):
             gone = {bad}

@@ -1,0 +1,80 @@
+"""What retention deleted and rewrote is vouched for by markers, at a bounded cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.codec import envelope
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.model import Entry
+from holdfast.store import PAGE
+from holdfast.stores.memory import MemoryStore
+
+
+class CountingStore(MemoryStore):
+    """Counts the entries that are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries_read = 0
+
+    def read(self, *args: Any, **options: Any) -> list[Entry]:
+        found = super().read(*args, **options)
+        self.entries_read += len(found)
+        return found
+
+    def replace(self, seq: int, change: Callable[[Entry], Entry]) -> None:
+        """Change an entry of the run "r", as somebody else might."""
+        entries = self._journals["r"]
+        entries[seq] = change(entries[seq])
+
+
+def entries_read_by_list(checkpoints: int) -> int:
+    """How many entries are read to list checkpoints that were deleted, if their marker is lost."""
+    store = CountingStore()
+    with hf.SyncCheckpointer(store) as cp:
+        for number in range(checkpoints):
+            cp.save("r", {"number": number})
+        cp.prune("r", keep_latest=1)
+    store.replace(checkpoints + 1, lambda marker: marker._replace(meta="{}"))
+    store.entries_read = 0
+    with hf.SyncCheckpointer(store) as cp:
+        found = cp.list_checkpoints("r")
+    assert sum(one.damage is not None for one in found) == checkpoints - 1
+    return store.entries_read
+
+
+def test_a_lost_marker_does_not_make_a_list_read_the_journal_for_every_stub() -> None:
+    assert entries_read_by_list(400) < 3 * entries_read_by_list(200)
+
+
+def test_a_long_run_costs_retention_no_more_than_a_short_one() -> None:
+    store = CountingStore()
+    cost = []
+    with hf.SyncCheckpointer(store, retention=hf.Retention(keep_latest=2)) as cp:
+        for _ in range(4):
+            store.entries_read = 0
+            for number in range(2 * PAGE):
+                cp.save("r", {"number": number})
+            cost.append(store.entries_read)
+    assert cost[-1] < 1.5 * cost[1], cost  # the first ones do not fill a page
+
+
+def test_entries_that_vouch_for_each_other_without_end_are_damage() -> None:
+    store = CountingStore()
+    length = 3000
+    with hf.SyncCheckpointer(store) as cp:
+        for number in range(length):
+            cp.save("r", {"number": number})
+
+    def rewritten(entry: Entry) -> Entry:
+        return entry._replace(body=envelope.reseal(entry, b"\x80", bytes(32), entry.seq + 1)[0])
+
+    for seq in range(1, length):
+        store.replace(seq, rewritten)
+    with hf.SyncCheckpointer(store) as cp, pytest.raises(CheckpointCorruptedError, match="r@1 "):
+        cp.load("r", seq=1)
