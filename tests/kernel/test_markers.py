@@ -1,4 +1,4 @@
-"""What retention deleted and rewrote is vouched for by markers, at a bounded cost."""
+"""What retention deleted and rewrote: markers vouch for it, at a bounded cost, and hide nothing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 import holdfast as hf
 from holdfast.codec import envelope
 from holdfast.errors import CheckpointCorruptedError
+from holdfast.kernel.pages import entries_of
 from holdfast.model import Entry
 from holdfast.store import PAGE
 from holdfast.stores.memory import MemoryStore
@@ -78,3 +79,36 @@ def test_entries_that_vouch_for_each_other_without_end_are_damage() -> None:
         store.replace(seq, rewritten)
     with hf.SyncCheckpointer(store) as cp, pytest.raises(CheckpointCorruptedError, match="r@1 "):
         cp.load("r", seq=1)
+
+
+@pytest.mark.parametrize("oldest_first", [False, True])
+def test_an_entry_that_looks_like_a_tombstone_hides_nothing(oldest_first: bool) -> None:
+    store = CountingStore()
+    with hf.SyncCheckpointer(store) as cp:
+        for number in range(5):
+            cp.save("r", {"number": number})
+    store.replace(3, lambda entry: entry._replace(kind="tombstone", status="deleted"))
+    with hf.SyncCheckpointer(store) as cp:
+        found = cp.list_checkpoints("r", oldest_first=oldest_first)
+        assert sorted(one.seq for one in found) == [1, 2, 3, 4, 5]
+        assert [one.seq for one in found if one.damage] == [3]
+        with pytest.raises(CheckpointCorruptedError, match="r@3 "):
+            cp.load("r", step="none")
+
+
+def test_a_run_of_one_entry_that_the_store_cannot_read_is_damaged_there() -> None:
+    class Unreadable(CountingStore):
+        def read(self, *args: Any, **options: Any) -> list[Entry]:
+            found = super().read(*args, **options)
+            if found and options.get("bodies", True):
+                raise CheckpointCorruptedError("r", None, "the server says: no")
+            return found
+
+    written = MemoryStore()
+    with hf.SyncCheckpointer(written) as cp:
+        cp.save("r", {"number": 0})
+    store = Unreadable()
+    store._journals = {"r": written._journals["r"][:1]}
+    (found,) = entries_of(store, "r", True, None, 8, bodies=True)
+    assert isinstance(found, CheckpointCorruptedError)
+    assert found.seq == 0

@@ -25,19 +25,40 @@ def entries_of(
     """The entries of a run as they are stored, and an error for each that is missing."""
     last = after
     for found in _stored(store, run, newest_first, after, page, bodies=bodies):
-        if found.seq is None:
+        seq = found.seq
+        if seq is None:
             yield found
             continue
+        erased = False
+        if isinstance(found, Entry) and erases(found):
+            erased = not _is_any_before(store, run, seq)
+            found = found if erased else _no_tombstone(found)
         if newest_first:
-            yield from _gap_above(store, run, last, after, found.seq)
-        elif not (isinstance(found, Entry) and erases(found)):
-            yield from _missing(run, range((-1 if last is None else max(last, -1)) + 1, found.seq))
+            yield from _gap_above(store, run, last, after, seq)
+        elif not erased:
+            yield from _missing(run, range((-1 if last is None else max(last, -1)) + 1, seq))
         yield found
-        last = found.seq
-        if newest_first and isinstance(found, Entry) and erases(found):
+        last = seq
+        if newest_first and erased:
             return
     if newest_first and last is not None and last != after:
         yield from _missing(run, range(last - 1, -1, -1))
+
+
+def _is_any_before(store: Store, run: str, seq: int) -> bool:
+    """Whether there is an entry before this seq, readable or not."""
+    try:
+        return bool(store.read(run, after=seq, newest_first=True, limit=1, bodies=False))
+    except CheckpointCorruptedError:
+        return True
+
+
+def _no_tombstone(entry: Entry) -> CheckpointCorruptedError:
+    """What is to be said of a tombstone with entries before it: an erasure leaves none."""
+    reason = "it says that everything before it was deleted, and that is there"
+    error = CheckpointCorruptedError(entry.run, entry.seq, reason)
+    error.entry, error.digest = entry, entry.digest
+    return error
 
 
 def _gap_above(
@@ -71,7 +92,8 @@ def _stored(
             if limit > 0:
                 continue
             if error.seq is None:
-                if not 0 <= place <= (head_seq(store, run) or -1):
+                head = head_seq(store, run)
+                if head is None or not 0 <= place <= head:
                     yield error  # it can't be told where
                     return
                 error = damaged_at(store, run, place, error)
