@@ -152,7 +152,10 @@ def test_the_columns_of_a_row_are_facts_of_their_own(url: str, tmp_path: Path) -
         assert not holds(manager, later), "and not the owner"
 
 
-def test_an_edited_claim_is_not_believed_even_if_its_checksum_fits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("removed", [False, True], ids=["edited", "removed"])
+def test_an_edited_claim_is_not_believed_even_if_its_checksum_fits(
+    tmp_path: Path, removed: bool
+) -> None:
     """The states are large, so that they are stored as changes to each other."""
     path = tmp_path / "tasks.db"
     with CheckpointManager(db_path=path) as manager:
@@ -171,6 +174,8 @@ def test_an_edited_claim_is_not_believed_even_if_its_checksum_fits(tmp_path: Pat
         assert envelope.check(entry).is_delta
         forged = entry._replace(meta=entry.meta.replace(old, new).replace('"size":', '"was":'))
         forged = forged._replace(meta=forged.meta.replace('"was":16', '"size":16'))
+        if removed:
+            forged = forged._replace(meta="")
         stored = envelope.check(entry)
         checksum = envelope._checksum(
             forged.digest, envelope._clear(forged), stored.flags, b"", stored.content
