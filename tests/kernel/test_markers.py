@@ -112,3 +112,13 @@ def test_a_run_of_one_entry_that_the_store_cannot_read_is_damaged_there() -> Non
     (found,) = entries_of(store, "r", True, None, 8, bodies=True)
     assert isinstance(found, CheckpointCorruptedError)
     assert found.seq == 0
+
+
+def test_a_run_that_is_cleared_while_it_is_listed_is_not_damaged() -> None:
+    with hf.SyncCheckpointer(MemoryStore()) as cp:
+        for number in range(3 * PAGE):
+            cp.save("r", {"number": number})
+        found = iter(cp.iter_checkpoints("r"))
+        next(found)
+        cp.clear("r")
+        assert not any(one.damage for one in found)

@@ -41,7 +41,7 @@ def entries_of(
         last = seq
         if newest_first and erased:
             return
-    if newest_first and last is not None and last != after:
+    if newest_first and last and last != after and _is_any_before(store, run, last + 1):
         yield from _missing(run, range(last - 1, -1, -1))
 
 
