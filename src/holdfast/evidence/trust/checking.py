@@ -87,7 +87,7 @@ class Checker:
 
     def verdicts(self, entry: Entry) -> list[tuple[BoundClaim, Verdict]]:
         """What is found now of each claim that binds a checkpoint. Records nothing."""
-        look = self._look(self._core.journals.branch_of(entry))
+        look = self._look(proved(self._core, self._core.journals.branch_of(entry)))
         next(rule.standings(look.claims(), look))
         return look.checked
 
