@@ -191,10 +191,33 @@ def test_a_program_whose_directory_is_gone_reports_it_and_repeats_nothing(
     desk.take()
     monkeypatch.chdir(tmp_path)
     moved = desk.place.rename(tmp_path / "moved")
-    with pytest.raises(hf.VerificationError, match=r"a was claimed in .*desk, and it is not in"):
+    with pytest.raises(hf.VerificationError, match=r"a was claimed in .*desk; in .*, a does not"):
         run(engine, flow)
     assert desk.take() == []
     moved.rename(desk.place)
+
+
+def test_that_a_file_is_absent_is_not_verified_in_another_directory(
+    engine: hf.Engine, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(desk.place)
+
+    @workflow
+    def flow() -> Flow:
+        yield (
+            step("a")
+            .python(lambda: None)
+            .evidence(Evidence("artifact_exists", "unlocked", {"path": "lock", "type": "absent"}))
+        )
+
+    run(engine, flow)
+    moved = desk.place.rename(tmp_path / "moved")
+    (moved / "lock").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(hf.VerificationError, match=r"that it is not in .* says nothing"):
+        run(engine, flow)
+    moved.rename(desk.place)
+    run(engine, flow)
 
 
 def test_a_directory_that_was_moved_as_a_whole_is_fine(

@@ -18,6 +18,11 @@ from holdfast.project import project_settings
 
 _OPTIONS: Final = together(
     option(
+        "--base-path DIR",
+        "Where relative paths in claims start, instead of the current directory.",
+        type=click.Path(exists=True, file_okay=False),
+    ),
+    option(
         "--root DIR",
         "A directory whose files claims may be about, besides the current one and the project's.",
         to="roots",
@@ -48,13 +53,14 @@ _OPTIONS: Final = together(
 class Allowed(NamedTuple):
     """What checks may access, by the options of a command."""
 
+    base_path: str | None
     roots: tuple[str, ...]
     hosts: tuple[str, ...]
     private_addresses: bool
     connections: Mapping[str, str]
     docker_socket: str | None
 
-    def verifier(self, base_path: str | None = None) -> EvidenceVerifier:
+    def verifier(self) -> EvidenceVerifier:
         """Checks claims within the current directory, or `base_path`, and what is allowed besides.
 
         The project's directory is allowed, too, and `roots` and `hosts` under `[tool.holdfast]` in
@@ -65,8 +71,8 @@ class Allowed(NamedTuple):
         if project is not None:
             roots += [project.parent / root for root in _listed(settings, "roots")]
             roots += [] if _is_everything(project.parent) else [project.parent]
-        base = Path.cwd() if base_path is None else Path(base_path)
-        everything = base_path is None and _is_everything(base)
+        base = Path.cwd() if self.base_path is None else Path(self.base_path)
+        everything = self.base_path is None and _is_everything(base)
         policy = Policy(
             base_path=None if everything else base,  # "/", as cron has it, was nobody's choice
             roots=tuple(roots),
@@ -85,6 +91,7 @@ def allowing(fn: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(fn)
     def command(
         *arguments: Any,
+        base_path: str | None,
         roots: tuple[str, ...],
         hosts: tuple[str, ...],
         private_addresses: bool,
@@ -93,7 +100,7 @@ def allowing(fn: Callable[..., None]) -> Callable[..., None]:
         **others: Any,
     ) -> None:
         known = dict(parse_pair(pair, "--connection") for pair in connections)
-        allowed = Allowed(roots, hosts, private_addresses, known, docker_socket)
+        allowed = Allowed(base_path, roots, hosts, private_addresses, known, docker_socket)
         fn(*arguments, allowed=allowed, **others)
 
     return _OPTIONS(command)

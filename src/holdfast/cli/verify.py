@@ -65,11 +65,6 @@ class Asking(NamedTuple):
 )
 @run_argument(required=False)
 @option("--evidence/--no-evidence", "Check claims about the world, too.", default=True)
-@option(
-    "--base-path DIR",
-    "Where relative paths in claims start, instead of the current directory.",
-    type=click.Path(exists=True, file_okay=False),
-)
 @allowing
 @option("--worker", "Let workers check the claims (`holdfast worker --verify`), not this machine.")
 @option("--on HOST", "With --worker: ask only workers on this host.", multiple=True)
@@ -89,7 +84,6 @@ def command(
     session: Session,
     run: str | None,
     evidence: bool,
-    base_path: str | None,
     allowed: Allowed,
     worker: bool,
     on: tuple[str, ...],
@@ -116,7 +110,7 @@ def command(
         raise click.UsageError("--on and --quorum are for --worker")
     if not 0 < within.total_seconds() <= LONGEST:
         raise click.UsageError(f"--within takes at most {LONGEST:.0f} seconds, and more than none")
-    verifier = allowed.verifier(base_path) if evidence else None
+    verifier = allowed.verifier() if evidence else None
     asking = Asking(on, quorum, within.total_seconds()) if worker else None
     with session.opened() as cp:
         names = run_ids(cp, run)

@@ -67,7 +67,8 @@ def facts(evidence: Evidence) -> dict[str, object]:
 def check(evidence: Evidence, context: Context) -> Verdict:
     """FAILED if nothing is there, or something else; INCONCLUSIVE if it may not be read."""
     claim = context.admit(evidence, admit)
-    return where_claimed(_found(claim, context.policy), claim.place)
+    found = _found(claim, context.policy)
+    return where_claimed(found, claim.place, absent=claim.kind == "absent")
 
 
 def _found(claim: ExpectedArtifact, policy: Policy) -> Verdict:

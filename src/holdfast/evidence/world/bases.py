@@ -27,12 +27,22 @@ def with_base(claim: Evidence, base: str | None) -> Evidence:
     return claim.noted(base=claim.base or base)
 
 
-def where_claimed(verdict: Verdict, place: Place) -> Verdict:
-    """The verdict; INCONCLUSIVE instead of FAILED if it was not looked up where it was claimed."""
-    if verdict.status is not VerificationStatus.FAILED or place.claimed_in is None:
+def where_claimed(verdict: Verdict, place: Place, *, absent: bool = False) -> Verdict:
+    """The verdict; INCONCLUSIVE if it was looked up elsewhere than where it was claimed.
+
+    What is found as it was claimed is VERIFIED wherever it is; that it is `absent` is not: most
+    things are absent elsewhere.
+    """
+    if place.claimed_in is None:
         return verdict
     here = os.path.abspath(place.root or ".")  # noqa: PTH100 - Path.absolute keeps ".."
+    if verdict.status is VerificationStatus.FAILED:
+        found = f"in {here}, {verdict.reason}"
+    elif verdict.status is VerificationStatus.VERIFIED and absent:
+        found = f"that it is not in {here} says nothing"
+    else:
+        return verdict
     return inconclusive(
-        f"{place.path} was claimed in {place.claimed_in[:_LONGEST]}, and it is not in {here}: "
+        f"{place.path} was claimed in {place.claimed_in[:_LONGEST]}; {found}: "
         "Policy(roots=[...]) with that directory looks there, and a base_path where it is now"
     )
