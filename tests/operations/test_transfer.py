@@ -206,7 +206,7 @@ def test_runs_are_copied_between_any_two_stores(
         other.save("run", "onward")
         cp.save("run", "elsewhere")
         with pytest.raises(hf.RunExistsError):
-            cp.copy_to(store)
+            cp.copy_to(store, ["run"])
     store.close()
     with pytest.raises(hf.CheckpointNotFoundError):
         cp.copy_to("memory://", ["nowhere"])
@@ -263,3 +263,57 @@ def test_an_export_without_its_beginning_is_refused(
         with pytest.raises(ValueError, match="1 can't follow"):
             other.import_run(file)
         assert other.runs() == []
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "file"])
+def test_a_copy_of_a_run_with_a_damaged_end_is_shorter_and_can_be_used(
+    tmp_path: Path, kind: str
+) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db" if kind == "sqlite" else f"file://{tmp_path}/runs"
+    with hf.SyncCheckpointer(url) as cp:
+        for n in range(1, 5):
+            cp.save("run", {"n": n}, thread_id="talk")
+        cp.save("whole", 1)
+    damage_newest(tmp_path, kind, "run", 3, 4)
+    copied, imported = MemoryStore(), MemoryStore()
+    with hf.SyncCheckpointer(url) as cp:
+        with pytest.raises(hf.CheckpointCorruptedError, match="run@3"):
+            cp.copy_to(copied)
+        with pytest.raises(hf.CheckpointCorruptedError, match="run@3"):
+            cp.export_runs(["run", "whole"], tmp_path / "runs.jsonl")
+    with (
+        hf.SyncCheckpointer(imported) as cp,
+        pytest.raises(hf.CheckpointCorruptedError, match=r"run@3.*lost before the export"),
+    ):
+        cp.import_runs(tmp_path / "runs.jsonl")
+    for store in (copied, imported):
+        with hf.SyncCheckpointer(store) as cp:
+            assert [run.status for run in cp.runs()] == ["open", "open"]
+            assert cp.load("run").state == {"n": 2}  # type: ignore[union-attr]
+            assert cp.load("whole").state == 1  # type: ignore[union-attr]
+            assert cp.verify("run").ok
+            assert [run.run_id for run in cp.thread("talk")] == ["run"]
+            cp.save("run", {"n": 3})
+
+
+def test_a_run_of_which_nothing_is_intact_is_not_copied(tmp_path: Path) -> None:
+    with hf.SyncCheckpointer(f"file://{tmp_path}/runs") as cp:
+        cp.save("run", 1)
+        damage_newest(tmp_path, "file", "run", 0, 1)
+    with hf.SyncCheckpointer(f"file://{tmp_path}/runs") as cp:
+        store = MemoryStore()
+        with pytest.raises(hf.CheckpointCorruptedError, match="run@0"):
+            cp.copy_to(store, ["run"])
+        assert store.last("run") is None
+
+
+def damage_newest(tmp_path: Path, kind: str, run: str, *seqs: int) -> None:
+    if kind == "sqlite":
+        with closing(sqlite3.connect(tmp_path / "runs.db")) as db, db:
+            for seq in seqs:
+                where = "WHERE run = ? AND seq = ?"
+                db.execute(f"UPDATE holdfast_entries SET step = 'forged' {where}", (run, seq))
+        return
+    for seq in seqs:
+        (file,) = [path for path in (tmp_path / "runs").rglob(f"*{seq}.json") if run in str(path)]
+        file.write_text("{")

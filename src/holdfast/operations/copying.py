@@ -2,8 +2,10 @@
 
 A run keeps its ids, seqs, digests and contents in every store, byte for byte. What was copied is
 read back and checked, and so is what was there already. Of a damaged entry, its place is copied:
-it is damaged in the copy, too, and all the rest is proved there. An interrupted copy is finished by starting it again. The source may be in use
-meanwhile: what is deleted there while it is copied is deleted in the copy.
+it is damaged in the copy, too, and all the rest is proved there. Damaged entries with nothing
+intact behind them are not copied: the copy ends before them. An interrupted copy is finished by
+starting it again. The source may be in use meanwhile: what is deleted there while it is copied is
+deleted in the copy.
 
 A journal is read in order, and read anew from every marker by which the target was trimmed. So
 what is added was read after the target was trimmed, and builds on nothing that is gone.
@@ -26,7 +28,6 @@ from holdfast.errors import (
     CopyRefusedError,
     RunExistsError,
 )
-from holdfast.kernel.appending import alias_of, append, thread_member
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import is_stub, state_seq
 from holdfast.kernel.journal import Journals
@@ -37,17 +38,14 @@ from holdfast.kernel.reader import all_runs
 from holdfast.kernel.writer import writer_for
 from holdfast.model import (
     Entry,
-    Kind,
     Status,
-    alias_journal,
     check_id,
-    checkpoint_id,
     erases,
     lost,
     stub,
-    thread_journal,
     verdict_journal,
 )
+from holdfast.operations.joining import in_thread_order, join_thread, keep_aliases
 from holdfast.store import Store
 from holdfast.urls import open_store
 
@@ -81,8 +79,9 @@ def copy_to(
     Raises `CheckpointNotFoundError` for a named run that is not there or was deleted. A run of the
     target that is another one by the same id, or may have continued there, is not changed: once
     all other runs are copied, `CopyRefusedError` names these. Once all is copied that can be,
-    `CheckpointCorruptedError` names an entry that is damaged in the source: in the target it is
-    missing, and `verify` says so there. Damage in the target itself is raised at once.
+    `CheckpointCorruptedError` names an entry that is damaged in the source. In the target it is
+    missing, and `verify` says so there; if it is the run's newest, the copy ends before it. Damage
+    in the target itself is raised at once.
     """
     if isinstance(run_ids, str) or not isinstance(target, Store | str | os.PathLike):
         raise TypeError("copy_to needs a store or URL, and a list of run ids if not all are meant")
@@ -103,10 +102,12 @@ def copy_to(
             except RunExistsError:
                 refused.append(name)
                 continue
+            if copies.head_seq(name) is None:  # nothing of it is intact
+                continue
             keep_aliases(there, name)
             copied.append(name)
             progress(name)
-        for name in _in_thread_order(source, copied):
+        for name in in_thread_order(source, copied):
             join_thread(there, name)
         if refused:
             raise CopyRefusedError(tuple(refused), store.url)
@@ -118,11 +119,18 @@ def copy_to(
             store.close()
 
 
-def copy_run(source: Journals, target: Journals, name: str, damage: Damage = pass_by) -> None:
-    """Copy one run and its verdicts, to which no thread or alias leads yet."""
-    _Copy(source, target, name, damage).make()
+def copy_run(
+    source: Journals, target: Journals, name: str, damage: Damage = pass_by
+) -> CheckpointCorruptedError | None:
+    """Copy one run and its verdicts, to which no thread or alias leads yet.
+
+    Returns what is wrong with the entry that the copy ends before, if it is not all of the run.
+    """
+    copy = _Copy(source, target, name, damage)
+    copy.make()
     with suppress(RunExistsError):  # what was found about the copy itself stays
         _Copy(source, target, verdict_journal(name), damage).make()
+    return copy.lost[copy.held[0].seq] if copy.held else None
 
 
 def named_runs(core: Core, run_ids: Iterable[str] | None) -> Iterator[str]:
@@ -179,34 +187,6 @@ def pieces(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
         yield piece
 
 
-def join_thread(core: Core, run_id: str) -> None:
-    """Add a run that was copied or imported to its thread."""
-    entries = core.journals.entries(run_id, newest_first=True, damage=pass_by)
-    head = next((entry for entry in entries if entry.status != Status.DELETED), None)
-    if head is None or head.thread is None:
-        return
-    member = thread_member(run_id)
-    name = thread_journal(head.thread)
-    if all(entry.meta != member.meta for entry in core.journals.entries(name, damage=pass_by)):
-        core.drive(append(core, name, member))
-
-
-def keep_aliases(core: Core, run_id: str) -> None:
-    """Add the aliases of a copied run's checkpoints, unless they are taken here."""
-    begun: dict[str, int] = {}
-    for entry in core.journals.entries(run_id, damage=pass_by):
-        if entry.kind == Kind.BEGIN:
-            begun[entry.entry_id.hex()] = entry.seq
-        elif entry.kind == Kind.CHECKPOINT and '"alias":' in entry.meta:
-            meta = Meta(entry)
-            step = begun.get(meta.begun or "")
-            if meta.alias is None or step is None:
-                continue
-            name = alias_journal(check_id("alias", meta.alias))
-            if core.journals.head(name) is None:
-                core.drive(append(core, name, alias_of(checkpoint_id(run_id, step))))
-
-
 class _Copy:
     """Copies one journal: how far it got, and which states are in the target."""
 
@@ -219,7 +199,8 @@ class _Copy:
         self.playback = Playback(source)
         self.last: Entry | None = None
         self.states: set[int] = set()
-        self.lost: set[int] = set()  # damaged in the source
+        self.lost: dict[int, CheckpointCorruptedError] = {}  # damaged in the source, by seq
+        self.held: list[Entry] = []  # their places, with nothing intact behind them yet
         self.trimmed = 0
 
     def make(self) -> None:
@@ -230,20 +211,25 @@ class _Copy:
         # Markers up to here are of trims before anything was read; later ones are to be done.
         self.trimmed = begun.seq if there is None else there.seq
         limit = _FEW
-        while page := self._read(after := self.last and self.last.seq, limit):
+        while page := self._read(after := self._reached(), limit):
             weight = sum(len(entry.body) for entry in page) // len(page) + 1
             limit = max(1, min(_PAGE, _PAGE_BYTES // weight))
             plain = list(takewhile(lambda entry: not self._thins_out(entry), page))
+            ready, held = self._split([*self.held, *plain], intact_behind=len(plain) < len(page))
             try:
-                self._add(plain)
+                self._add(ready)
             except CheckpointCorruptedError:
                 if self._read(after, len(page)) == page:
                     raise
                 continue  # it was deleted meanwhile
+            self.held = held
             if len(plain) < len(page):
                 self._follow(page[len(plain)])
         copied = _head(self.target, self.name)
-        if self.last is None or copied is None or _name(copied) != _name(self.last):
+        if self.last is None and copied is None:
+            return  # nothing of it is intact
+        known = [_name(entry) for entry in (self.last, *self.held) if entry is not None]
+        if copied is None or _name(copied) not in known:
             raise RunExistsError(self.name)
         current = state_seq(copied)
         if current is not None:
@@ -254,6 +240,22 @@ class _Copy:
                 if self._has_state(current):
                     raise
         self.target.forget(self.name)
+
+    def _reached(self) -> int | None:
+        """The seq of the last entry that was added or held back."""
+        last = max(filter(None, (self.last, *self.held[-1:])), key=attrgetter("seq"), default=None)
+        return None if last is None else last.seq
+
+    def _split(
+        self, entries: list[Entry], *, intact_behind: bool
+    ) -> tuple[list[Entry], list[Entry]]:
+        """What can be added now, and the lost entries at the end that must not become the head."""
+        reached = -1 if self.last is None else self.last.seq
+        entries = [entry for entry in entries if entry.seq > reached]
+        end = len(entries)
+        while end and not intact_behind and entries[end - 1].seq in self.lost:
+            end -= 1
+        return entries[:end], entries[end:]
 
     def _has_state(self, seq: int) -> bool:
         """Whether the source has the state that is current there."""
@@ -289,7 +291,7 @@ class _Copy:
         if error.seq is None:
             raise error
         if error.seq not in self.lost:
-            self.lost.add(error.seq)
+            self.lost[error.seq] = error
             self.damage(error)
         return lost(self.name, error.seq, error.digest)
 
@@ -384,14 +386,3 @@ def _blaming(store: Store) -> Iterator[None]:
     except CheckpointCorruptedError as error:
         reason = f"{error.reason} (in {store.url})"
         raise CheckpointCorruptedError(error.run_id, error.seq, reason) from None
-
-
-def _in_thread_order(source: Journals, runs: list[str]) -> Iterator[str]:
-    """Those of the runs that belong to a thread, each thread's in the order they were opened."""
-    wanted = set(runs)
-    threads = {head.thread for run in runs if (head := source.head(run)) and head.thread}
-    for thread in sorted(threads):
-        for entry in source.entries(thread_journal(thread), damage=pass_by):
-            run = Meta(entry).run
-            if run in wanted:
-                yield run

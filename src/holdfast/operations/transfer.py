@@ -36,7 +36,8 @@ from holdfast.model import (
     verdict_journal,
 )
 from holdfast.operations.bundle_lines import MAX_META, bundle_lines
-from holdfast.operations.copying import Progress, copy_run, join_thread, keep_aliases, unseen
+from holdfast.operations.copying import Progress, copy_run, unseen
+from holdfast.operations.joining import join_thread, keep_aliases
 from holdfast.operations.private_files import replacing
 from holdfast.operations.verifying import examine
 from holdfast.stores.memory import MemoryStore
@@ -138,18 +139,25 @@ def import_runs(
 ) -> list[str]:
     """Add all runs in a file, like `import_run`; returns their ids.
 
-    The whole file is checked first. With `most`, one that holds more runs is refused.
+    The whole file is checked first. With `most`, one that holds more runs is refused. What an
+    export lacks is missing here, too. Of a run whose newest entries are lost, all before them is
+    added; once all runs are, `CheckpointCorruptedError` names the first that is not.
     """
     file = Path(path)
     names = []
+    cut: list[CheckpointCorruptedError] = []
     for run_id, lines in _sections(file, core.settings.max_state_bytes):
         _scratch(core, file, run_id, lines)
         names.append(run_id)
     if most is not None and len(names) > most:
         raise ValueError(f"{file} holds {len(names)} runs; import them with import_runs")
     for run_id, lines in _sections(file, core.settings.max_state_bytes):
-        _import(core, file, run_id, lines)
+        ends_before = _import(core, file, run_id, lines)
+        if ends_before is not None:
+            cut.append(ends_before)
         progress(run_id)
+    if cut:
+        raise cut[0]
     return names
 
 
@@ -161,12 +169,20 @@ def runs_in(path: str | os.PathLike[str]) -> list[str]:
     return [run_id for run_id, _ in _sections(Path(path))]
 
 
-def _import(core: Core, path: Path, run_id: str, lines: list[Numbered]) -> None:
+def _import(
+    core: Core, path: Path, run_id: str, lines: list[Numbered]
+) -> CheckpointCorruptedError | None:
+    """Add a run; returns what is wrong with the entry it ends before, if not all is added."""
     scratch = _scratch(core, path, run_id, lines)
-    copy_run(scratch, core.journals, run_id)
+    lost_end = copy_run(scratch, core.journals, run_id)
     core.journals.forget(run_id)
-    join_thread(core, run_id)
-    keep_aliases(core, run_id)
+    if core.journals.head_seq(run_id) is not None:
+        join_thread(core, run_id)
+        keep_aliases(core, run_id)
+    if lost_end is None:
+        return None
+    reason = "it was lost before the export; the imported run ends before it"
+    return CheckpointCorruptedError(run_id, lost_end.seq, reason)
 
 
 def _scratch(core: Core, path: Path, run_id: str, lines: list[Numbered]) -> Journals:
