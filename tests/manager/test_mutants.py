@@ -102,7 +102,11 @@ def shows_verdicts_on_anything(patch: pytest.MonkeyPatch) -> None:
         __hash__ = None  # type: ignore[assignment]
 
     real = records._notes
-    patch.setattr(records, "_notes", lambda core, run, digests: real(core, run, Any_(digests)))
+
+    def notes(core: Core, run: str, digests: Any, *, decides: bool) -> Any:
+        return real(core, run, Any_(digests), decides=decides)
+
+    patch.setattr(records, "_notes", notes)
 
 
 def commits_twice(patch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,6 +91,24 @@ def test_a_stored_failure_counts_where_the_stored_verdicts_are_trusted(
         events = asyncio.run(collect(engine.resume_stream("r", flow=flow, trust="stored")))
     assert rejected(events) == ["b"]
     assert desk.take() == ["b", "c"]
+
+
+@pytest.mark.parametrize("damage", ["SET body = zeroblob(40)", "SET meta = ''"])
+def test_a_damaged_verdict_is_not_taken_for_none(tmp_path: Path, desk: Desk, damage: str) -> None:
+    flow, path = line(desk), tmp_path / "runs.db"
+    with hf.Engine(path) as engine:
+        stopped(engine, flow, desk, "b")
+    (desk / "b").unlink()
+    with hf.SyncCheckpointer(path) as cp:
+        from holdfast.evidence.trust.checking import Checker
+
+        Checker(cp.core, EvidenceVerifier()).newest(cp.core.journals.branch("r"), lambda _: True)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(f"UPDATE holdfast_entries {damage} WHERE run = ?", [verdict_journal("r")])
+    says = "r is damaged: a recorded verdict on it can't be read"
+    with hf.Engine(path) as engine, pytest.raises(hf.CheckpointCorruptedError, match=says):
+        engine.run_sync(flow(), run_id="r", resume=True, trust="stored")
+    assert desk.take() == []
 
 
 def test_an_unknown_kind_of_trust_is_refused(memory: hf.Engine, desk: Desk) -> None:

@@ -295,12 +295,15 @@ class _Look:
         return state if isinstance(state, Mapping) else None
 
     def _recall(self, claims: Sequence[BoundClaim]) -> list[Verdict]:
-        """The last recorded verdicts. A claim that was never found false counts as verified."""
+        """The last recorded verdicts. A claim that was never found false counts as verified.
+
+        Raises `CheckpointCorruptedError` for a verdict that can't be read.
+        """
         concerned: dict[int, set[str]] = {}
         for claim in claims:
             concerned.setdefault(claim.seq, set()).add(claim.name)
         asked = [(entry, concerned[entry.seq]) for entry in self.branch if entry.seq in concerned]
-        known = records.findings(self._core, self.branch[0].run, asked)
+        known = records.findings(self._core, self.branch[0].run, asked, decides=True)
         found = []
         for claim in claims:
             verdict = known[claim.seq].verdicts.get(claim.name)

@@ -11,12 +11,12 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from holdfast.codec.meta import Meta, dump_meta
+from holdfast.errors import CheckpointCorruptedError
 from holdfast.evidence.trust.rule import BoundClaim, Standing, claim_name
 from holdfast.evidence.verdicts import Verdict, VerificationStatus
 from holdfast.kernel.appending import append
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
-from holdfast.kernel.pages import pass_by
 from holdfast.model import Entry, Kind, Status, verdict_journal
 
 _FEW: Final = 8  # verdicts to read first: most questions are about what was just checked
@@ -63,17 +63,22 @@ def record(
 
 
 def findings(
-    core: Core, run: str, checkpoints: Iterable[tuple[Entry, Iterable[str]]]
+    core: Core,
+    run: str,
+    checkpoints: Iterable[tuple[Entry, Iterable[str]]],
+    *,
+    decides: bool = False,
 ) -> dict[int, Findings]:
     """The newest verdicts on checkpoints of a run and these of their claims, by seq.
 
-    Claims are named by `BoundClaim.name`. Blocks.
+    Claims are named by `BoundClaim.name`. What can't be read is skipped; where something is
+    decided by it, that raises `CheckpointCorruptedError`: it may have been a failure. Blocks.
     """
     asked = list(checkpoints)
     claims = {entry.seq: set(digests) for entry, digests in asked}
     digests = {entry.seq: entry.digest.hex() for entry, _ in asked if claims[entry.seq]}
     known = dict.fromkeys(digests, NOTHING)
-    for note in _notes(core, run, digests):
+    for note in _notes(core, run, digests, decides=decides):
         for seq in {*note.found, *note.checked}:
             status, at, verdicts = known[seq]
             if at is None and seq in note.found:
@@ -88,10 +93,13 @@ def findings(
 
 
 def ever_held(core: Core, checkpoint: Entry) -> bool | None:
-    """Whether a checkpoint ever verified; None if it was never checked. Blocks."""
+    """Whether a checkpoint ever verified; None if it was never checked. Blocks.
+
+    Raises `CheckpointCorruptedError` for a verdict that can't be read.
+    """
     digests = {checkpoint.seq: checkpoint.digest.hex()}
     asked: bool | None = None
-    for note in _notes(core, checkpoint.run, digests):
+    for note in _notes(core, checkpoint.run, digests, decides=True):
         status = note.found.get(checkpoint.seq)
         if status is VerificationStatus.VERIFIED:
             return True
@@ -107,10 +115,21 @@ class _Note(NamedTuple):
     checked: dict[int, dict[str, Verdict]]
 
 
-def _notes(core: Core, run: str, digests: Mapping[int, str]) -> Iterator[_Note]:
-    """The notes on these checkpoints, newest first. Those that can't be read are skipped."""
-    journal = verdict_journal(run)
-    for entry in core.journals.entries(journal, newest_first=True, page=_FEW, damage=pass_by):
+def _notes(core: Core, run: str, digests: Mapping[int, str], *, decides: bool) -> Iterator[_Note]:
+    """The notes on these checkpoints, newest first.
+
+    One that can't be read is skipped; if something is decided by it, it raises.
+    """
+
+    def unreadable(error: Exception) -> None:
+        if decides:
+            reason = f"a recorded verdict on it can't be read ({error}); check its claims anew"
+            raise CheckpointCorruptedError(run, None, reason) from None
+
+    # Without bodies, nothing proves which checkpoints an entry says it is about.
+    for entry in core.journals.entries(
+        verdict_journal(run), bodies=decides, newest_first=True, page=_FEW, damage=unreadable
+    ):
         if entry.kind != Kind.VERDICT or entry.status == Status.DELETED:
             continue
         try:
@@ -131,7 +150,8 @@ def _notes(core: Core, run: str, digests: Mapping[int, str]) -> Iterator[_Note]:
                     if digests.get(seq) == digest
                 },
             )
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError) as error:
+            unreadable(error)
             continue
         if note.found or note.checked:
             yield note
