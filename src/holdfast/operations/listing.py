@@ -8,11 +8,11 @@ from typing import Any
 
 from holdfast.checkpoint import RunInfo, run_info, to_micros
 from holdfast.codec.meta import Meta
-from holdfast.errors import CheckpointNotFoundError
+from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.heads import Position, RunHead, label_text
 from holdfast.kernel.core import Core, Pages
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, check_id, thread_journal
-from holdfast.operations.reading import check_limit, outages_named
+from holdfast.operations.reading import check_limit, newest_readable, outages_named
 from holdfast.store import PAGE, RunFilter
 
 
@@ -104,10 +104,19 @@ def count_runs(
 
 
 def run(core: Core, run_id: str) -> RunInfo | None:
-    """What one run is doing; None if there is no such run."""
+    """What one run is doing; None if there is no such run.
+
+    If its newest entry is damaged, what it was doing before that. Raises
+    `CheckpointCorruptedError` if no entry can be read.
+    """
     check_id("run_id", run_id)
     with outages_named(run_id):
-        head = core.journals.head(run_id)
+        try:
+            head = core.journals.head(run_id)
+        except CheckpointCorruptedError:
+            head = newest_readable(core.journals, run_id)
+            if head is None:
+                raise
         return None if head is None or head.status == Status.DELETED else info_of(core, [head])[0]
 
 

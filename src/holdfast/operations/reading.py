@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -28,6 +28,7 @@ from holdfast.model import (
     Kind,
     Status,
     check_id,
+    erases,
     split_checkpoint_id,
 )
 from holdfast.model import (
@@ -183,7 +184,13 @@ def diff(core: Core, run_id: str, a: int | str, b: int | str) -> Diff:
 
 def newest_readable(journals: Journals, run_id: str) -> Entry | None:
     """The run's newest entry that can be read, without its body and unchecked."""
-    return next(journals.entries(run_id, newest_first=True, page=1, damage=pass_by), None)
+    for entry in journals.entries(run_id, newest_first=True, page=1, damage=pass_by):
+        if entry.status != Status.DELETED or erases(entry):
+            return entry
+        with suppress(CheckpointCorruptedError):  # what stands in for a lost one is passed by
+            journals.check_stub(entry)
+            return entry
+    return None
 
 
 def is_after(entry: Entry, step: str) -> bool:

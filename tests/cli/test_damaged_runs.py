@@ -1,0 +1,43 @@
+"""What commands make of runs that are damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from tests.cli.conftest import Cli
+
+STORE = "--store=runs/"
+
+
+@pytest.fixture
+def damaged(cli: Cli) -> Path:
+    """A run of files whose newest entry can't be read."""
+    with hf.SyncCheckpointer("runs/") as cp:
+        for n in range(1, 6):
+            cp.save("a-1", {"n": n}, step=f"s{n}")
+    newest = Path("runs/a-1/0000000005.json")
+    newest.write_text("{")
+    return newest
+
+
+def test_a_run_whose_newest_entry_is_damaged_can_be_named_in_every_command(
+    cli: Cli, damaged: Path
+) -> None:
+    shown = cli("show", "a-1", "--json", STORE)
+    assert shown.code == 1
+    assert "a-1@5" in shown.json["damage"]
+    assert cli("show", "a-1", "--at", "4", "--json", STORE).json["state"] == {"n": 4}
+    verified = cli("verify", "a-1", "--json", STORE)
+    assert verified.json["verdicts"] == {"damaged": 1}
+    assert cli("diff", "a-1", "3", "4", STORE).code == 0
+    exported = cli("export", "a-1", "--to", "a.jsonl", STORE)
+    assert exported.code == 1
+    assert "a-1@5" in exported.err
+    assert cli("fork", "a-1", "--at", "4", "--run-id", "b-1", STORE).code == 0
+    assert cli("rollback", "a-1", "4", STORE).code == 0
+    with hf.SyncCheckpointer("runs/") as cp:
+        assert cp.load("b-1").state == {"n": 4}  # type: ignore[union-attr]
+        assert cp.load("a-1").state == {"n": 4}  # type: ignore[union-attr]
