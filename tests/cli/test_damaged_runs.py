@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -41,3 +43,15 @@ def test_a_run_whose_newest_entry_is_damaged_can_be_named_in_every_command(
     with hf.SyncCheckpointer("runs/") as cp:
         assert cp.load("b-1").state == {"n": 4}  # type: ignore[union-attr]
         assert cp.load("a-1").state == {"n": 4}  # type: ignore[union-attr]
+
+
+def test_show_marks_an_edited_entry_though_the_current_state_can_be_loaded(cli: Cli) -> None:
+    with hf.SyncCheckpointer("runs.db") as cp:
+        for n in range(1, 4):
+            cp.save("a-1", {"n": n}, step=f"s{n}")
+    with closing(sqlite3.connect("runs.db")) as db, db:
+        db.execute("UPDATE holdfast_entries SET step = 'forged' WHERE seq = 2")
+    shown = cli("show", "a-1", "--json", "--store=runs.db")
+    assert shown.code == 0
+    notes = {moment["seq"]: moment["note"] for moment in shown.json["timeline"]}
+    assert [seq for seq, note in notes.items() if "damaged" in note] == [2]

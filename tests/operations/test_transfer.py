@@ -5,10 +5,12 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import holdfast as hf
+from holdfast.model import Entry
 from holdfast.operations.transfer import Form
 from holdfast.stores import MemoryStore
 from tests.conftest import Grow
@@ -317,3 +319,46 @@ def damage_newest(tmp_path: Path, kind: str, run: str, *seqs: int) -> None:
     for seq in seqs:
         (file,) = [path for path in (tmp_path / "runs").rglob(f"*{seq}.json") if run in str(path)]
         file.write_text("{")
+
+
+def test_an_export_lacks_only_the_edited_entry_of_a_file_store(tmp_path: Path) -> None:
+    with hf.SyncCheckpointer(f"file://{tmp_path}/runs") as cp:
+        for n in range(1, 5):
+            cp.save("run", {"n": n}, step=f"s{n}")
+        file = tmp_path / "runs/run/0000000002.json"
+        file.write_text(file.read_text().replace('"s2"', '"sX"'))
+        with pytest.raises(hf.CheckpointCorruptedError, match="run@2"):
+            cp.export_run("run", tmp_path / "run.jsonl")
+    lines = map(json.loads, (tmp_path / "run.jsonl").read_text().splitlines())
+    assert [line["seq"] for line in lines if "lost" in line] == [2]
+
+
+def test_an_export_while_others_prune_the_run_finds_no_damage(tmp_path: Path) -> None:
+    class Pruned(MemoryStore):
+        """A store in which others prune once the export has read the last entries."""
+
+        pruning = False
+
+        def read(self, run: str, **options: Any) -> list[Entry]:
+            found = super().read(run, **options)
+            if self.pruning and len(found) > 1 and found[-1].seq > 14:
+                self.pruning = False
+                with hf.SyncCheckpointer(self) as other:
+                    other.prune("run", keep_latest=1)
+            return found
+
+    store = Pruned()
+    with hf.SyncCheckpointer(store) as cp:
+        lines = [f"line {i}" for i in range(600)]
+        for n in range(12):
+            cp.save("run", {"n": n, "log": [*lines, n]})
+        for n, seq in enumerate((4, 6, 8, 2)):
+            cp.rollback("run", seq=seq)
+            cp.save("run", {"n": f"again {n}", "log": [*lines, "again", n]})
+    with hf.SyncCheckpointer(store) as cp:
+        entries = store.read("run")
+        store.pruning = True
+        assert cp.export_run("run", tmp_path / "run.jsonl") == len(entries) + 1
+    with hf.SyncCheckpointer("memory://") as other:
+        other.import_run(tmp_path / "run.jsonl")
+        assert other.verify("run").ok

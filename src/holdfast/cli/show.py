@@ -19,6 +19,7 @@ from holdfast.operations.timeline import Moment
 from holdfast.operations.verifying import Problem
 
 _MOMENTS: Final = 50
+_PROVED: Final = 5000  # entries of a run that is read whole, to mark what is damaged
 _LINES: Final = 20
 _BAR: Final = 16
 _GAP: Final = 0.1  # seconds; less is not worth a word
@@ -57,6 +58,8 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
     """Show RUN: its timeline, its state and its child runs.
 
     Its status is shown as by `holdfast runs`. RUN may also be a thread: its newest run is shown.
+    Entries that are damaged are marked; in a run of more than 5,000 entries, only those that are
+    missing or can't be read, as long as its state can be loaded: `holdfast verify` finds the rest.
     """
     with session.opened() as cp:
         info = find_run(cp, run, threads=True)
@@ -67,6 +70,7 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
             checkpoint = cp.load(checkpoint_id=place) if place else cp.load(info.run_id)
         except CheckpointCorruptedError as error:
             checkpoint, damage = None, str(error)
+        if damage or len(moments) <= _PROVED:
             moments = _marked(moments, cp.verify(info.run_id).problems)
         if checkpoint is None and place is not None and not damage:
             raise CheckpointNotFoundError(info.run_id, place)

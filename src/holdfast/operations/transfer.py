@@ -23,7 +23,7 @@ from holdfast.kernel.branches import FEW
 from holdfast.kernel.core import MAX_STATE_BYTES, Core
 from holdfast.kernel.entries import is_stub
 from holdfast.kernel.journal import Journals
-from holdfast.kernel.pages import Damage, entries_of, pass_by
+from holdfast.kernel.pages import Damage, Found, entries_of, pass_by
 from holdfast.kernel.playback import Playback
 from holdfast.kernel.proving import Prover
 from holdfast.kernel.writer import writer_for
@@ -283,25 +283,56 @@ def _documents(journals: Journals, name: str, damage: Damage) -> Iterator[dict[s
     """The entries of a journal as JSON objects."""
     playback = Playback(journals)
     prover = Prover(journals.vouch, every_byte=True)
-    for found in entries_of(journals.store, name, False, None, FEW, bodies=True):
-        if not isinstance(found, CheckpointCorruptedError):
+    for found in _all_entries(journals, name):
+        while isinstance(found, Entry):
             try:
-                if is_stub(found):
-                    prover.pass_over(found.seq, found.digest)
-                    journals.check_stub(found)
-                elif prover.prove(found) is None:
-                    reason = "the state it builds on is lost"
-                    raise CheckpointCorruptedError(name, found.seq, reason)
-                yield _to_line(journals, playback, found)
-                continue
+                line = _proved_line(journals, prover, playback, found)
+                break
             except CheckpointCorruptedError as error:
                 error.digest = found.digest
-                found = error
-        if found.seq is None:
-            raise found
-        damage(found)
-        digest = found.digest.hex()
-        yield {"run": name, "seq": found.seq, "digest": digest, LOST: found.reason}
+                now = _stored_now(journals, found)
+                found = error if now == found else now  # others prune it meanwhile
+        else:
+            if found.seq is None:
+                raise found
+            damage(found)
+            prover.pass_over(found.seq, found.digest)
+            digest = found.digest.hex()
+            line = {"run": name, "seq": found.seq, "digest": digest, LOST: found.reason}
+        yield line
+
+
+def _all_entries(journals: Journals, name: str) -> Iterator[Found]:
+    """The entries of a journal, with all that others add meanwhile, such as what they deleted."""
+    last: int | None = None
+    while True:
+        before = last
+        for found in entries_of(journals.store, name, False, last, FEW, bodies=True):
+            yield found
+            last = found.seq
+        if last == before:
+            return
+
+
+def _stored_now(journals: Journals, entry: Entry) -> Found:
+    """The entry as it is stored by now; itself if it can't be read any more."""
+    try:
+        page = journals.store.read(entry.run, after=entry.seq - 1, limit=1)
+    except CheckpointCorruptedError:
+        return entry
+    return page[0] if page and page[0].seq == entry.seq else entry
+
+
+def _proved_line(
+    journals: Journals, prover: Prover, playback: Playback, entry: Entry
+) -> dict[str, Any]:
+    """An entry as a JSON object. Raises `CheckpointCorruptedError` unless it is proved."""
+    if is_stub(entry):
+        prover.pass_over(entry.seq, entry.digest)
+        journals.check_stub(entry)
+    elif prover.prove(entry) is None:
+        raise CheckpointCorruptedError(entry.run, entry.seq, "the state it builds on is lost")
+    return _to_line(journals, playback, entry)
 
 
 def _to_line(journals: Journals, playback: Playback, entry: Entry) -> dict[str, Any]:
