@@ -24,6 +24,17 @@ def by_everyone(status: os.stat_result) -> bool:
     return bool(status.st_mode & stat.S_IWOTH) and not sticky
 
 
+def by_group(status: os.stat_result) -> bool:
+    """Whether a group that is neither our own nor root's can write it."""
+    ours = (_ROOT, os.getegid(), _behind_sudo("SUDO_GID"))
+    return bool(status.st_mode & stat.S_IWGRP) and status.st_gid not in ours
+
+
+def in_reach_of_everyone(status: os.stat_result) -> bool:
+    """Whether every user can put a file into this directory."""
+    return bool(status.st_mode & stat.S_IWOTH)
+
+
 def user_name(uid: int) -> str:
     """A user, for people."""
     try:
@@ -32,7 +43,7 @@ def user_name(uid: int) -> str:
         return f"uid {uid}"
 
 
-def _behind_sudo() -> int | None:
+def _behind_sudo(name: str = "SUDO_UID") -> int | None:
     """Whoever calls sudo could do as root what they like: their files may be used, too."""
-    said = os.environ.get("SUDO_UID", "")
+    said = os.environ.get(name, "")
     return int(said) if os.geteuid() == _ROOT and said.isascii() and said.isdigit() else None

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from holdfast.errors import StoreURLError
 from holdfast.logs import logger
-from holdfast.permissions import is_ours, user_name
+from holdfast.permissions import by_group, is_ours, user_name
 
 SETTINGS: Final = frozenset({"store", "flows", "roots", "hosts"})
 """The keys of `[tool.holdfast]` in pyproject.toml."""
@@ -104,6 +104,8 @@ def _problem(what: str, status: os.stat_result, path: Path) -> str | None:
         )
     if status.st_mode & stat.S_IWOTH:
         return f"everyone can write to {what}; use it after: chmod o-w {shlex.quote(str(path))}"
+    if by_group(status):
+        return f"its group can write to {what}; use it after: chmod g-w {shlex.quote(str(path))}"
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,19 @@ def test_files_that_a_project_names_are_relative_to_it(
     Path("deep").mkdir()
     monkeypatch.chdir("deep")
     assert cli("recover").code == Exit.OK
+
+
+@needs_root
+@pytest.mark.parametrize("what", ["file", "directory"])
+def test_a_project_that_a_group_of_others_can_write_to_is_ignored(
+    cli: Cli, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    Path("pyproject.toml").write_text(PROJECT)
+    place = Path("pyproject.toml" if what == "file" else ".").absolute()
+    before = place.stat().st_mode
+    os.chown(place, -1, ANN)
+    place.chmod(before | 0o020)
+    assert "theirs.db" not in default_url()
+    assert "its group can write to it" in caplog.text
+    os.chown(place, -1, os.getegid())
+    assert "theirs.db" in default_url()

@@ -183,3 +183,15 @@ def test_root_and_volumes_of_containers_are_no_strangers(
     with as_user(BOB):
         save(url.format(shared / "volume"))
     assert not caplog.messages
+
+
+@needs_root
+@STORES
+def test_a_store_that_someone_may_have_planted_in_a_sticky_directory_is_warned_of(
+    url: str, shared: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared.chmod(0o1777)
+    with as_user(ANN):
+        save(url.format(shared))
+    save(url.format(shared))
+    assert [line for line in caplog.messages if "belongs to uid 51001, who may have put it" in line]

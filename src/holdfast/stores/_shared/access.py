@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple
 
 from holdfast.errors import StoreError
 from holdfast.logs import logger
-from holdfast.permissions import by_everyone, is_ours, user_name
+from holdfast.permissions import by_everyone, in_reach_of_everyone, is_ours, user_name
 
 SUFFIXES: Final = ("-wal", "-shm", "-journal", ".wal")
 """What databases add to their name for their other files."""
@@ -72,8 +72,12 @@ def risks(path: Path) -> Iterator[Risk]:
             yield from _of_all(other, found)
             yield from _of_strangers(other, found, status)
     if not is_ours(status):
-        owner = user_name(status.st_uid)
-        yield Risk("noted", real, f"{real} belongs to {owner}", "use it if that is meant")
+        what = f"{real} belongs to {user_name(status.st_uid)}"
+        if in_reach_of_everyone(real.parent.stat()):
+            what += ", who may have put it there: everyone can write to its directory"
+            yield Risk("warned", real, what, "use it only if you know it")
+        else:
+            yield Risk("noted", real, what, "use it if that is meant")
     elif status.st_mode & stat.S_IWGRP:
         way_out = f"if that is not meant: chmod g-w {_quoted(real)}"
         yield Risk("noted", real, f"its group can write to {real}", way_out)
