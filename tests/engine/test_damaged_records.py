@@ -206,6 +206,97 @@ def test_a_graph_resumes_from_an_intact_state_whatever_became_of_older_ones(
     assert resumed(store, app(Level())).n == 3
 
 
+def claiming(file: Path) -> Any:
+    def make(level: Level) -> Level:
+        file.write_text("good")
+        return level
+
+    def read(level: Level) -> Level:
+        last(level)
+        return Level(level.n, file.read_text())
+
+    graph = Graph(Level).add_node("a", make, outputs=str(file))
+    graph.add_node("b", filled).add_node("c", filled).add_node("d", read)
+    for start, end in ("ab", "bc", "cd"):
+        graph.add_edge(start, end)
+    return graph.add_edge("d", END).set_entry("a").compile()
+
+
+@pytest.mark.parametrize("how", ["gone", "emptied"])
+def test_a_graph_that_lost_its_claims_does_not_continue_as_if_there_were_none(
+    tmp_path: Path, how: str
+) -> None:
+    path, file = tmp_path / "runs.db", tmp_path / "f"
+    app = claiming(file)
+    interrupted(path, app(Level()))
+    seq = result_seq(path)
+    tamper(path, lambda e: None if how == "gone" else e._replace(meta=""), seq)
+    file.write_text("evil")
+    with pytest.raises(hf.CheckpointCorruptedError, match=f"r@{seq}"):
+        resumed(path, app(Level()))
+
+
+def test_claims_that_were_removed_from_the_marker_of_a_deletion_are_missed(tmp_path: Path) -> None:
+    path, file = tmp_path / "runs.db", tmp_path / "f"
+    app = claiming(file)
+    interrupted(path, app(Level()))
+    with hf.SyncCheckpointer(path) as cp:
+        cp.prune("r", keep_latest=1, force=True)
+        marker = next(e for e in cp.store.read("r", limit=100) if e.kind == "trim")
+    WORKS["now"] = False
+    with pytest.raises(hf.StepFailedError):
+        resumed(path, app(Level()))
+    WORKS["now"] = True
+    stripped = {k: v for k, v in json.loads(marker.meta).items() if k != "carried"}
+    tamper(path, lambda e: e._replace(meta=json.dumps(stripped)), marker.seq)
+    file.write_text("evil")
+    with pytest.raises(
+        hf.CheckpointCorruptedError, match="no entry behind it says that it was deleted"
+    ):
+        resumed(path, app(Level()))
+
+
+def test_a_workflow_still_answers_for_what_deleted_steps_claimed(tmp_path: Path) -> None:
+    path, file = tmp_path / "runs.db", tmp_path / "f"
+
+    @step(outputs=str(file))
+    def make() -> int:
+        CALLS.append(0)
+        file.write_text("good")
+        return 0
+
+    @workflow
+    async def makes() -> int:
+        return await make() + await double(1) + await fragile(5)
+
+    interrupted(path, makes())
+    with hf.SyncCheckpointer(path) as cp:
+        cp.prune("r", keep_latest=1, force=True)
+    file.unlink()
+    with hf.Engine(path) as engine:
+        events = [type(e).__name__ for e in engine.stream_sync(makes(), run_id="r", resume=True)]
+    assert "CheckpointRejected" in events
+    assert file.read_text() == "good"
+
+
+def test_what_a_node_reads_is_compared_although_an_older_state_without_claims_is_damaged(
+    tmp_path: Path,
+) -> None:
+    store, file = f"{tmp_path}/files/", tmp_path / "f"
+    file.write_text("in")
+    graph = Graph(Level).add_node("a", filled).add_node("b", filled)
+    graph.add_node("c", last, reads=str(file))
+    graph.add_edge("a", "b").add_edge("b", "c").add_edge("c", END).set_entry("a")
+    app = graph.compile()
+    with hf.Engine(store) as engine, pytest.raises(hf.StepFailedError):
+        engine.run_sync(app(Level()), run_id="r")
+    WORKS["now"] = True
+    with hf.SyncCheckpointer(store) as cp:
+        oldest = cp.list_checkpoints("r", oldest_first=True)[0].seq
+    (tmp_path / f"files/r/{oldest:010d}.json").unlink()
+    assert resumed(store, app(Level())).n == 2
+
+
 def test_what_a_newer_version_wrote_is_neither_loaded_nor_continued(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with hf.SyncCheckpointer(path) as cp:

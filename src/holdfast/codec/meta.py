@@ -23,6 +23,7 @@ EVIDENCE: Final = "evidence"  # the packs of claims made with this checkpoint
 OBSERVED: Final = "observed"  # in such a pack: what holdfast itself saw; no claim can say it
 INHERITED: Final = "inherited"  # of a fork's first checkpoint: the packs before it, by checkpoint
 IN_FORCE: Final = "in_force"  # of a task's checkpoint: the earlier ones whose claims still count
+CLAIMS_BEFORE: Final = "claims_before"  # of a flow's entry: something was claimed before it
 CARRIED: Final = "carried"  # of a trim: packs of what it deleted, by the checkpoint they still bind
 CHILD: Final = "child"  # of a step's result: the child run that the step executed
 CALLED_WITH: Final = "called_with"  # of a result with claims: SHA-256 of the step's arguments
@@ -119,6 +120,7 @@ class Meta:
     inherited = Key(list, _NONE)
     carried = Key(dict, _NO_FIELDS)
     in_force = Key(str, None)  # seqs, as ranges
+    claims_before = Key(bool, False)
 
     # hidden journals and markers
     run = Key(str, "")  # of a thread's member, or of a `child`: the run that is meant
@@ -293,6 +295,11 @@ def plain_step(entry: Entry) -> str | None:
 def may_claim(text: str) -> bool:
     """Whether stored metadata may hold claims. Most holds none, and is not even parsed."""
     return EVIDENCE in text or INHERITED in text or CHILD in text
+
+
+def claimed_so_far(text: str) -> bool:
+    """Whether anything may have been claimed up to the entry with this metadata."""
+    return CLAIMS_BEFORE in text or may_claim(text)
 
 
 def with_arguments(meta: str, digest: str | None) -> str:

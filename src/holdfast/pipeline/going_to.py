@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.checkpoint import Checkpoint, CheckpointInfo
 from holdfast.codec import values
-from holdfast.codec.meta import Meta, dump_meta
+from holdfast.codec.meta import CLAIMS_BEFORE, Meta, claimed_so_far, dump_meta
 from holdfast.engine.flow import Wanted
 from holdfast.engine.holding.here import running_here
 from holdfast.engine.holding.observing import refuse_if_held
@@ -94,6 +94,9 @@ def _skipping(
         "next_steps": [step],
         "before": [name for name in before if name in plan.steps],
     }
+    known = outputs if entry is None else [entry, *outputs]
+    if any(claimed_so_far(one.meta) for one in known):
+        facts[CLAIMS_BEFORE] = True
     for name in ("visits", "since"):
         if meta is not None and name in meta.fields:
             facts[name] = meta.fields[name]

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from holdfast.codec.meta import Meta, may_claim
+from holdfast.codec.meta import Meta, claimed_so_far
 from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Stored
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
@@ -109,9 +109,19 @@ class History:
     @property
     def may_claim(self) -> bool:
         """Whether anything may have been claimed about the world, as far as is known here."""
-        if not self._whole:
-            return True
-        return any(may_claim(entry.meta) for entry in self.entries)
+        return not self._whole or self.claimed or self._has_gaps
+
+    @property
+    def claimed(self) -> bool:
+        """Whether one of its entries claims something, or says that an earlier one did."""
+        return any(claimed_so_far(entry.meta) for entry in self.entries)
+
+    @property
+    def _has_gaps(self) -> bool:
+        """Whether checkpoints were deleted: what they claimed may still bind later ones."""
+        states = [entry for entry in self.entries if is_live(entry)]
+        seqs = {None, *(entry.seq for entry in states)}
+        return any(entry.parent not in seqs for entry in states)
 
     @property
     def ending(self) -> bool:

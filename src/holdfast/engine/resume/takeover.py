@@ -270,6 +270,7 @@ def resumption(core: Core, claimed: Claimed) -> Resumption:
     return Resumption(
         birth=history.birth,
         epoch=history.epoch,
+        claimed=history.claimed,
         deaths=history.deaths() + claimed.crashed,
         failed_attempts=history.failed_attempts(),
         cut_short=history.cut_short() if known is None else known,

@@ -65,7 +65,9 @@ class Run:
         self.wanted = behind.wanted  # "pause", "cancel" or "timeout", once it is to stop
         self.undoing = False
         self.children: set[Run] = set()  # under way
-        self.recorder = Recorder(hold, program.flow, options, self.emit, behind.epoch)
+        self.recorder = Recorder(
+            hold, program.flow, options, self.emit, behind.epoch, claimed=behind.claimed
+        )
         self.steps = Steps(self, behind)
         self._results = Results(self)
         program.abandon = self.steps.abandon

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.codec.meta import CHILD, EVIDENCE
@@ -130,13 +131,14 @@ def _refuted(claim: Evidence, digest: str) -> Evidence:
 
 def _on_branch(run: Run, run_id: str) -> Iterable[Sequence[Pack]]:
     """What was claimed on the branch of a run, as far as it is saved, oldest first. Blocks."""
-    from holdfast.evidence.trust.gathering import Gathering
+    from holdfast.evidence.trust.gathering import Gathering, branch_with_claims
 
     journals = run.core.journals
     head = journals.checked_head(run_id)
     if head is None or head.status == Status.DELETED:
         return
-    for _, packs, before in Gathering(run.core, needed=False).branch(journals.branch_of(head)):
+    branch = branch_with_claims(run.core, partial(journals.branch_of, head))
+    for _, packs, before in Gathering(run.core, needed=False).branch(branch):
         yield from (group.packs for group in before)
         yield packs
 

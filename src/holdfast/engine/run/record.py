@@ -9,6 +9,7 @@ from typing import Any, Final
 from holdfast.codec.meta import (
     CALLED_WITH,
     CHILD,
+    CLAIMS_BEFORE,
     DUE,
     EVIDENCE,
     dump_meta,
@@ -42,6 +43,8 @@ class Recorder:
         options: Options,
         emit: Callable[[ev.Event], None],
         epoch: int = 0,
+        *,
+        claimed: bool = False,
     ) -> None:
         self.degraded: HoldfastError | None = None  # the save that failed, if it was not fatal
         self.stopped = False  # the journal says so: paused, failed or over
@@ -52,6 +55,9 @@ class Recorder:
         self._emit = emit
         self._stamp = flow.stamp | ({"epoch": epoch} if epoch else {})
         self._metas = {} if epoch else flow.metas
+        self._claimed = False  # by what was recorded
+        if claimed:
+            self._note_claims()
         self._kept: list[Draft] = []
         self._outputs: deque[Draft] = deque()  # of steps, perhaps from other threads
         settings = hold.core.settings
@@ -126,7 +132,7 @@ class Recorder:
     def draft(self, record: Record, duration: float | None = None) -> Draft:
         """A record as an entry to be. Raises `SerializeError`, `StateTooLargeError`."""
         root = "state" if record.kind == Kind.CHECKPOINT else f"result of {record.step}"
-        return Draft(
+        draft = Draft(
             record.kind.value,
             record.status.value,
             compose.encode(self._core, self._run, record.value, root),
@@ -136,6 +142,18 @@ class Recorder:
             duration=duration,
             meta=with_arguments(self._meta_of(record), record.arguments),
         )
+        if not self._claimed and may_claim(draft.meta):
+            self._note_claims()
+        return draft
+
+    def _note_claims(self) -> None:
+        """Have all later entries say that there are claims before them.
+
+        If those are lost, a later entry that is intact tells that something is missing.
+        """
+        self._claimed = True
+        self._stamp = self._stamp | {CLAIMS_BEFORE: True}
+        self._metas = {}
 
     def note(
         self,

@@ -15,6 +15,7 @@ class Resumption(NamedTuple):
     birth: str  # of the run
     is_new: bool = False
     epoch: int = 0
+    claimed: bool = False  # something, about the world
     deaths: int = 0
     failed_attempts: Mapping[str, int] = _NONE
     cut_short: Mapping[str, int] = _NONE  # attempts that began and were dropped, by step

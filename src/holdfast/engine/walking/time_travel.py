@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from holdfast.codec.meta import Meta, dump_meta
+from holdfast.codec.meta import CLAIMS_BEFORE, Meta, claimed_so_far, dump_meta
 from holdfast.engine.flow import Wanted
 from holdfast.engine.holding.here import running_here
 from holdfast.engine.holding.observing import refuse_if_held
@@ -127,8 +127,13 @@ def _edited(core: Core, plan: Plan, run_id: str, place: _Place, state: Stored) -
         step=None if there is None else there.step,
         step_index=steps - 1 if steps else None,
         type=CheckpointType.MANUAL_CHECKPOINT.value,
-        meta=dump_meta(facts | ({"visits": visits} if visits else {})),
+        meta=dump_meta(facts | ({"visits": visits} if visits else {}) | _claims_before(there)),
     )
+
+
+def _claims_before(entry: Entry | None) -> dict[str, Any]:
+    """What a checkpoint behind this one says of claims."""
+    return {CLAIMS_BEFORE: True} if entry is not None and claimed_so_far(entry.meta) else {}
 
 
 def _place(core: Core, plan: Plan, history: History, wanted: Wanted, over: bool) -> _Place:

@@ -17,24 +17,33 @@ AT: Final = "at"  # in a group of packs: the seq of the checkpoint they were cla
 PACKS: Final = "packs"
 
 
-def newest_marker(core: Core, run: str) -> Entry | None:
+def newest_marker(core: Core, run: str, *, expected: bool = True) -> Entry | None:
     """The newest entry that carries claims of deleted checkpoints. Blocks.
 
-    If it is lost, the checkpoints that it says were deleted are damage themselves.
+    If it is lost, the checkpoints that it says were deleted are damage themselves. If one is
+    `expected`, a marker without claims is proved, too: they may have been removed.
     """
     for entry in core.journals.entries(run, newest_first=True, damage=pass_by):
-        if entry.kind in (Kind.TRIM, Kind.TOMBSTONE) and CARRIED in entry.meta:
-            return core.journals.entry(run, entry.seq)
+        if entry.kind not in (Kind.TRIM, Kind.TOMBSTONE):
+            continue
+        carries = CARRIED in entry.meta
+        proved = core.journals.entry(run, entry.seq) if carries or expected else entry
+        if carries:
+            return proved
     return None
 
 
-def carried_claims(core: Core, run: str, parse: Callable[[Any], Pack]) -> dict[int, list[Group]]:
+def carried_claims(
+    core: Core, run: str, parse: Callable[[Any], Pack], *, expected: bool
+) -> dict[int, list[Group]]:
     """What the markers of a run carry, by the seq of the checkpoint that inherits it. Blocks.
+
+    Some is `expected` if checkpoints say that something was claimed.
 
     Raises `CheckpointCorruptedError` for a marker that can't be read: what it carries is unknown.
     """
     found: dict[int, list[Group]] = {}
-    marker = newest_marker(core, run)
+    marker = newest_marker(core, run, expected=expected)
     while marker is not None:
         here, after = marker.seq, Meta(marker).carried
         try:

@@ -7,7 +7,7 @@ from typing import Final
 
 from holdfast.checkpoint import CheckpointInfo
 from holdfast.codec import envelope
-from holdfast.codec.meta import may_claim
+from holdfast.codec.meta import claimed_so_far, may_claim
 from holdfast.errors import CheckpointCorruptedError, InvalidIdError, VerificationError
 from holdfast.evidence.trust import rule, storing
 from holdfast.evidence.trust.carrying import carried_claims
@@ -34,14 +34,18 @@ Place = tuple[str, int]
 def branch_with_claims(core: Core, read: Callable[[Damage], Iterable[Entry]]) -> list[Entry]:
     """The checkpoints of a branch, newest first, without their states. Blocks.
 
-    Raises `CheckpointCorruptedError` for a damaged one among them if the run claims anything:
-    nobody knows what that one claimed, and it binds those after it.
+    Raises `CheckpointCorruptedError` for a damaged one among them, unless a later one that is
+    intact tells that nothing was claimed up to it: nobody knows what the damaged one claimed, and
+    it binds those after it.
     """
     damaged: list[CheckpointCorruptedError] = []
     branch = proved(core, read(damaged.append), damaged.append)
     stored = [error.entry for error in damaged if error.entry is not None]
-    if damaged and any(may_claim(entry.meta) for entry in (*branch, *stored)):
+    if damaged and any(claimed_so_far(entry.meta) for entry in (*branch, *stored)):
         raise damaged[0]
+    for error in damaged:
+        if error.seq is None or not branch or error.seq > branch[0].seq:
+            raise error
     for error in damaged:
         _log.warning("%s; nothing that is intact depends on it", error)
     return branch
@@ -97,7 +101,10 @@ class Gathering:
         """The claims of a checkpoint with those of the deleted ones before it."""
         if entry.run not in self._carried:
             self._carried[entry.run] = carried_claims(
-                self._core, entry.run, lambda pack: storing.recorded(pack)[1]
+                self._core,
+                entry.run,
+                lambda pack: storing.recorded(pack)[1],
+                expected=claimed_so_far(entry.meta),
             )
         more = self._carried[entry.run].get(entry.seq, ())
         return claims._replace(before=(*claims.before, *more)) if more else claims
@@ -166,7 +173,7 @@ def proved(core: Core, branch: Iterable[Entry], damage: Damage | None = None) ->
         if envelope.glance(entry).is_delta:
             changes.add(entry.seq)
         found.append(entry._replace(body=b""))
-    if changes and any(may_claim(entry.meta) for entry in found):
+    if changes and any(claimed_so_far(entry.meta) for entry in found):
         wrong: list[CheckpointCorruptedError] = []
         for _ in core.journals.entries(found[0].run, bodies=True, damage=wrong.append):
             pass
