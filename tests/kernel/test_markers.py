@@ -9,6 +9,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.codec import envelope
+from holdfast.codec.meta import Seqs
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.pages import entries_of
 from holdfast.model import Entry
@@ -122,3 +123,9 @@ def test_a_run_that_is_cleared_while_it_is_listed_is_not_damaged() -> None:
         next(found)
         cp.clear("r")
         assert not any(one.damage for one in found)
+
+
+def test_a_marker_counts_only_for_what_is_before_it() -> None:
+    listed = Seqs.union([Seqs.parse("5-6,1-3").before(3), Seqs.parse("3-9").before(8)])
+    assert list(listed) == [1, 2, 3, 4, 5, 6, 7]
+    assert [seq in listed for seq in (0, 1, 7, 8)] == [False, True, True, False]

@@ -156,3 +156,12 @@ def test_a_state_that_takes_much_more_room_as_text_comes_back(
     loaded = cp.load("run")
     assert loaded is not None
     assert loaded.state == states[-1]
+
+
+def test_an_array_of_too_many_values_is_not_even_parsed(
+    cp: hf.SyncCheckpointer, tmp_path: Path
+) -> None:
+    path = tmp_path / "many.json"
+    path.write_text("[" + ",".join(["[]"] * 600_000) + "]")
+    with pytest.raises(ValueError, match="so many values"):
+        cp.import_runs(path)

@@ -22,11 +22,11 @@ class _Known:
 
     def __init__(self) -> None:
         self.last: tuple[int, bytes] = -1, b""  # the seq and digest of the last entry that was read
-        self.dropped: list[tuple[int, Seqs]] = []  # by the seq of their marker
+        self.dropped = Seqs([])  # what the markers list of the entries before them
 
     def lists(self, entry: Entry) -> bool:
         """Whether a marker behind the entry says that it was deleted."""
-        return any(entry.seq in dropped for marker, dropped in self.dropped if marker > entry.seq)
+        return entry.seq in self.dropped
 
 
 class Markers:
@@ -80,13 +80,16 @@ class Markers:
                 known = None  # another run with this id
         if known is None:
             known, entries = _Known(), self._after(run, -1)
+        found = [known.dropped]
         for entry in entries:
             known.last = entry.seq, entry.digest
             if entry.kind in MARKERS:
                 with suppress(CheckpointCorruptedError):
                     marker = self._marker(run, entry.seq)
                     if marker is not None:
-                        known.dropped.append((entry.seq, Meta(marker).dropped))
+                        found.append(Meta(marker).dropped.before(entry.seq))
+        if len(found) > 1:
+            known.dropped = Seqs.union(found)
         self._known[run] = known
         while len(self._known) > _KNOWN_RUNS:
             self._known.popitem(last=False)

@@ -69,8 +69,11 @@ def _items(path: Path) -> Iterator[bytes]:
     """Of an array that somebody formatted anew."""
     if path.stat().st_size > _REFORMATTED:
         raise ValueError(f"{path}: an array this large must have an item on each line, as exported")
+    data = path.read_bytes()
+    if data.count(b",") + data.count(b"[") + data.count(b"{") > _VALUES:
+        raise ValueError(f"{path}: an array of so many values must have an item on each line")
     try:
-        documents = json.loads(path.read_bytes())
+        documents = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not JSON: {error}") from None
     for document in documents:
