@@ -65,6 +65,18 @@ def test_a_majority_of_those_asked_decides_unless_a_quorum_is_given() -> None:
     assert decided(("a", YES), ("b", YES), ("c", YES), quorum=4) is INCONCLUSIVE
 
 
+def test_what_was_not_decided_says_who_found_it_false_and_what_is_missing() -> None:
+    def reason(*given: tuple[str, Verdict | None], quorum: int = 2, others: set[str]) -> str:
+        return str(decide(bound(), voters(*given), quorum, 0, others).verdict.reason)
+
+    alone = reason(("a", NO), quorum=2, others=set())
+    assert "1 of 2 votes" in alone
+    assert "a:0 found it false: it is gone" in alone
+    assert "only 1 can vote, so a quorum of 2 can't be reached" in alone
+    assert "there are some on b, c" in reason(others={"c", "b"})
+    assert "start one" in reason(others=set())
+
+
 def test_silence_and_those_who_could_not_look_are_no_votes() -> None:
     for absent in (None, UNSURE, BROKEN):
         assert decided(("a", absent), ("b", absent)) is INCONCLUSIVE

@@ -115,8 +115,12 @@ class _Asked:
     def about_all(self, checkpoint: Entry, claims: Sequence[BoundClaim]) -> dict[Key, Verdict]:
         """What verifiers decide on these claims, which bind a checkpoint. Blocks."""
         voters = _ask(self._core, checkpoint, self._within, self._on)
+        others: set[str] = set()
+        if self._on:
+            found = _verifiers(self._core, ()).values()
+            others = {beat.process.host for beat in found} - self._on
         now = self._core.journals.clock.now()
-        decided = [decide(claim, voters, self._quorum, now) for claim in claims]
+        decided = [decide(claim, voters, self._quorum, now, others) for claim in claims]
         self.decisions += decided
         self.silent += [one.name for one in voters if one.found is None]
         return {claim.key: one.verdict for claim, one in zip(claims, decided, strict=True)}

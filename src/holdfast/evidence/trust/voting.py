@@ -10,7 +10,7 @@ is decided, however many there are.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from holdfast.evidence.claims import Evidence
@@ -55,8 +55,17 @@ def vote_key(claim: BoundClaim) -> str:
     return hashlib.sha256(f"{claim.seq} {claim.name}".encode()).hexdigest()[:32]
 
 
-def decide(claim: BoundClaim, voters: Sequence[Voter], quorum: int | None, at: int) -> Decision:
-    """What the votes on a claim come to; without a quorum, a majority of those asked decides."""
+def decide(
+    claim: BoundClaim,
+    voters: Sequence[Voter],
+    quorum: int | None,
+    at: int,
+    others: Collection[str] = (),
+) -> Decision:
+    """What the votes on a claim come to; without a quorum, a majority of those asked decides.
+
+    `others` are the hosts of verifiers that were not to be asked.
+    """
     evidence = claim.evidence
     asked = [one for one in voters if evidence.host in (None, one.host)]
     key = vote_key(claim)
@@ -68,7 +77,7 @@ def decide(claim: BoundClaim, voters: Sequence[Voter], quorum: int | None, at: i
     needed = 1 if evidence.host is not None else quorum or len(asked) // 2 + 1
     verdict = _verdict(votes, needed)
     if verdict is None:
-        verdict = inconclusive(_undecided(evidence.host, asked, votes, needed))
+        verdict = inconclusive(_undecided(evidence.host, asked, votes, needed, others))
     told = verdict._replace(at=at, attempts=max(1, len(votes)), evidence=evidence.digest)
     return Decision(evidence, told, votes)
 
@@ -92,8 +101,20 @@ def _verdict(votes: Sequence[Vote], needed: int) -> Verdict | None:
     return None
 
 
-def _undecided(host: str | None, asked: Sequence[Voter], votes: Sequence[Vote], needed: int) -> str:
+def _undecided(
+    host: str | None,
+    asked: Sequence[Voter],
+    votes: Sequence[Vote],
+    needed: int,
+    others: Collection[str],
+) -> str:
     where = "" if host is None else f" on {host}"
+    if not asked and (host in others or (host is None and others)):
+        names = sorted(others)
+        return (
+            "no worker on the hosts that were to be asked verifies claims; there are some on "
+            f"{', '.join(names[:_MOST])}{_more(names)}"
+        )
     if not asked:
         return f"no worker{where} verifies claims: start one with `holdfast worker --verify`"
     counted = [vote for vote in votes if vote.verdict.status in (_VERIFIED, _FAILED)]
@@ -101,6 +122,10 @@ def _undecided(host: str | None, asked: Sequence[Voter], votes: Sequence[Vote], 
     answered = {vote.voter for vote in votes}
     silent = [one.name for one in asked if one.name not in answered]
     said = [f"{len(counted)} of {needed} votes{where}"]
+    if needed > len(asked):
+        said.append(f"only {len(asked)} can vote, so a quorum of {needed} can't be reached")
+    false = [vote for vote in counted if vote.verdict.status is _FAILED]
+    said += [f"{vote.voter} found it false: {vote.verdict.reason}" for vote in false[:_MOST]]
     said += [f"{vote.voter}: {vote.verdict.reason}" for vote in abstained[:_MOST]]
     if silent:
         said.append(f"no answer in time from {', '.join(silent[:_MOST])}{_more(silent)}")
