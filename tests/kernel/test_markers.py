@@ -129,3 +129,27 @@ def test_a_marker_counts_only_for_what_is_before_it() -> None:
     listed = Seqs.union([Seqs.parse("5-6,1-3").before(3), Seqs.parse("3-9").before(8)])
     assert list(listed) == [1, 2, 3, 4, 5, 6, 7]
     assert [seq in listed for seq in (0, 1, 7, 8)] == [False, True, True, False]
+
+
+def test_a_page_of_a_list_below_which_everything_is_missing_says_so() -> None:
+    store = CountingStore()
+    with hf.SyncCheckpointer(store) as cp:
+        for number in range(5):
+            cp.save("r", {"number": number})
+    del store._journals["r"][:3]
+    found = entries_of(store, "r", True, 3, 8, bodies=False)
+    assert [error.seq for error in found] == [2, 1, 0]
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_all_of_a_long_gap_is_named(newest_first: bool) -> None:
+    store = CountingStore()
+    with hf.SyncCheckpointer(store) as cp:
+        for number in range(2):
+            cp.save("r", {"number": number})
+    store.replace(2, lambda entry: entry._replace(seq=5000))
+    found = entries_of(store, "r", newest_first, None, 8, bodies=False)
+    errors = [one for one in found if isinstance(one, CheckpointCorruptedError)]
+    assert len(errors) == 1000
+    rest = "2 to 4000" if newest_first else "1001 to 4999"
+    assert errors[-1].reason == f"the entries {rest} are missing"

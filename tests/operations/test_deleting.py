@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import random
 import sqlite3
 from collections.abc import Callable
@@ -268,3 +269,18 @@ def test_a_dry_run_of_retention_says_what_would_go_and_deletes_nothing(tmp_path:
         assert cp.retain("run").checkpoints == 0
         with pytest.raises(hf.CheckpointNotFoundError):
             cp.retain("other")
+
+
+def test_retention_with_an_archive_keeps_only_what_it_cannot_load(tmp_path: Path) -> None:
+    place, archive = tmp_path / "runs.db", tmp_path / "archive"
+    with hf.SyncCheckpointer(place) as cp:
+        for n in range(1, 7):
+            cp.save("run", {"n": n})
+    with closing(sqlite3.connect(place)) as db, db:
+        db.execute("UPDATE holdfast_entries SET step = 'forged' WHERE seq = 3")
+    policy = hf.Retention(keep_latest=2, archive=archive)
+    with hf.SyncCheckpointer(place, retention=policy) as cp:
+        assert cp.retain("run").checkpoints == 3
+        assert [info.seq for info in cp.list_checkpoints("run")] == [6, 5, 3]
+    lines = (archive / "run.jsonl").read_text().splitlines()
+    assert [json.loads(line)["state"] for line in lines] == [{"n": 4}, {"n": 2}, {"n": 1}]

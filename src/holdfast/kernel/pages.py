@@ -41,8 +41,22 @@ def entries_of(
         last = seq
         if newest_first and erased:
             return
-    if newest_first and last and last != after and _is_any_before(store, run, last + 1):
-        yield from _missing(run, range(last - 1, -1, -1))
+    if not newest_first or not last:
+        return
+    if last != after:
+        if _is_any_before(store, run, last + 1):
+            yield from _missing(run, range(last - 1, -1, -1))
+    elif (head := head_seq(store, run)) is not None and not _is_erased(store, run):
+        yield from _missing(run, range(min(last - 1, head), -1, -1))
+
+
+def _is_erased(store: Store, run: str) -> bool:
+    """Whether the first entry that is left says that all before it was deleted."""
+    try:
+        found = store.read(run, limit=1, bodies=False)
+    except CheckpointCorruptedError:
+        return False
+    return not found or erases(found[0])
 
 
 def _is_any_before(store: Store, run: str, seq: int) -> bool:
@@ -151,5 +165,14 @@ def missing(run: str, seq: int) -> CheckpointCorruptedError:
 
 
 def _missing(run: str, seqs: range) -> Iterator[CheckpointCorruptedError]:
-    """An error for each missing entry; an altered seq may leave a gap of any size."""
-    return (missing(run, seq) for seq in seqs[:_LONGEST_GAP])
+    """An error for each missing entry; an altered seq may leave a gap of any size.
+
+    Of a long gap, the last error is for all the rest of it.
+    """
+    if len(seqs) <= _LONGEST_GAP:
+        yield from (missing(run, seq) for seq in seqs)
+        return
+    yield from (missing(run, seq) for seq in seqs[: _LONGEST_GAP - 1])
+    rest = seqs[_LONGEST_GAP - 1 :]
+    low, high = min(rest[0], rest[-1]), max(rest[0], rest[-1])
+    yield CheckpointCorruptedError(run, rest[0], f"the entries {low} to {high} are missing")

@@ -12,7 +12,12 @@ from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from holdfast.checkpoint import Checkpoint
-from holdfast.errors import CheckpointNotFoundError, HoldfastError, RunActiveError
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    CheckpointNotFoundError,
+    HoldfastError,
+    RunActiveError,
+)
 from holdfast.kernel.core import Core
 from holdfast.kernel.reader import all_runs
 from holdfast.logs import logger
@@ -73,19 +78,25 @@ def thin(core: Core, run_id: str, *, whole: bool = False, dry_run: bool = False)
         return 0
     before = None if policy.max_age is None else _ago(core, policy.max_age)
     keep = policy.keep_latest or 1
+    unloadable: set[int] = set()
 
     def beyond_policy(live: list[Entry], branch: list[int]) -> list[int]:
-        gone = choose(live, branch, before=before, keep_latest=keep)
+        chosen = choose(live, branch, before=before, keep_latest=keep)
+        gone = [seq for seq in chosen if seq not in unloadable]
         return gone if whole else gone[-BITE:]
 
-    try:
-        newest = None if whole else keep + 2 * BITE
-        return drop(
-            core, run_id, beyond_policy, force=False, newest=newest, dry_run=dry_run,
-            before=partial(_archive, core),
-        )  # fmt: skip
-    except (RunActiveError, CheckpointNotFoundError):
-        return 0
+    while True:
+        try:
+            newest = None if whole else keep + 2 * BITE
+            return drop(
+                core, run_id, beyond_policy, force=False, newest=newest, dry_run=dry_run,
+                before=partial(_archive, core),
+            )  # fmt: skip
+        except (RunActiveError, CheckpointNotFoundError):
+            return 0
+        except _NotArchivedError as error:
+            log.warning("retention keeps what can't be archived of run %s: %s", run_id, error.why)
+            unloadable |= error.seqs
 
 
 def _apply(core: Core, head: Entry, *, whole: bool) -> int:
@@ -140,8 +151,19 @@ def _ago(core: Core, age: timedelta) -> int:
     return core.journals.clock.now() - age // _MICROSECOND
 
 
+class _NotArchivedError(Exception):
+    """Some checkpoints can't be loaded; nothing was added to the archive."""
+
+    def __init__(self, seqs: set[int], why: CheckpointCorruptedError) -> None:
+        super().__init__(seqs, why)
+        self.seqs, self.why = seqs, why
+
+
 def _archive(core: Core, entries: list[Entry]) -> None:
-    """Write single checkpoints to the archive, durably, before they are deleted."""
+    """Write single checkpoints to the archive, durably, before they are deleted.
+
+    All of them, or none: then it raises `_NotArchivedError`.
+    """
     policy = core.settings.retention
     if policy is None or policy.archive is None or not entries:
         return
@@ -150,10 +172,21 @@ def _archive(core: Core, entries: list[Entry]) -> None:
     with open_to_append(path) as file:
         if file.tell() and not path.read_bytes().endswith(b"\n"):
             file.write(b"\n")  # a crash cut the last line; it must not swallow this one
+        begins = file.tell()
+        lost: set[int] = set()
+        why = None
         for entry in entries:
-            encoding = core.journals.chain(entry.run, entry.seq).encoding
+            try:
+                encoding = core.journals.chain(entry.run, entry.seq).encoding
+            except CheckpointCorruptedError as error:
+                lost.add(entry.seq)
+                why = why or error
+                continue
             document = Checkpoint(entry, encoding, core.journals.decode).to_dict()
             file.write(json.dumps(document).encode() + b"\n")
+        if why is not None:
+            file.truncate(begins)
+            raise _NotArchivedError(lost, why)
         file.flush()
         os.fsync(file.fileno())
     _make_durable(directory)
