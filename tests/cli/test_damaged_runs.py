@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
+from holdfast.cli._exits import Exit
 from tests.cli.conftest import Cli
 
 STORE = "--store=runs/"
@@ -55,3 +56,26 @@ def test_show_marks_an_edited_entry_though_the_current_state_can_be_loaded(cli: 
     assert shown.code == 0
     notes = {moment["seq"]: moment["note"] for moment in shown.json["timeline"]}
     assert [seq for seq, note in notes.items() if "damaged" in note] == [2]
+
+
+def test_doctor_says_how_to_go_back_behind_a_damaged_end(cli: Cli, damaged: Path) -> None:
+    advice = {
+        found["what"]: found["advice"]
+        for found in cli("doctor", "--json", STORE).json["findings"]
+        if found["status"] == "error"
+    }
+    assert "holdfast rollback a-1 4" in advice["damage"]
+    assert cli("rollback", "a-1", "4", STORE).code == 0
+    left = [f for f in cli("doctor", "--json", STORE).json["findings"] if f["what"] == "damage"]
+    assert "Its current state is intact" in left[0]["advice"]
+    assert "holdfast delete a-1 SEQ" in left[0]["advice"]
+    assert cli("delete", "a-1", "5", STORE).code == Exit.USAGE, "nobody can be asked"
+    assert cli("delete", "a-1", "5", "--yes", STORE).out == "a-1@5 deleted\n"
+    assert cli("verify", "a-1", "--no-evidence", STORE).code == Exit.OK
+    assert cli("doctor", STORE).code == Exit.OK
+
+
+def test_damage_at_the_beginning_advises_no_rollback() -> None:
+    error = hf.CheckpointCorruptedError("a-1", 0, "it is cut short")
+    assert "rollback" not in str(error)
+    assert "restore the run from a backup" in str(error)

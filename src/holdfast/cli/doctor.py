@@ -19,6 +19,7 @@ from holdfast.engine.resume.recovery import survey
 from holdfast.engine.working.listing import list_workers
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.operations.forking import SAME, branch_off
+from holdfast.operations.reading import is_folded
 from holdfast.operations.verifying import Integrity
 from holdfast.project import SETTINGS, unknown_settings
 from holdfast.store import PAGE
@@ -221,9 +222,15 @@ def _index(session: Session, cp: SyncCheckpointer, repair: bool) -> Iterator[Fin
 
 
 def _rescue(session: Session, cp: SyncCheckpointer, integrity: Integrity) -> str:
-    """How to continue from the newest intact checkpoint: fork it, or at least see its state."""
+    """How to continue from the newest intact checkpoint: go back to it, or at least fork it."""
     run_id = integrity.run_id
     readable = ""
+    if _is_current_intact(cp, integrity):
+        delete = session.command("delete", run_id, "SEQ")
+        return (
+            "Its current state is intact, and so is all that a resume needs: the damage is in "
+            f"older checkpoints, or in what a rollback left behind. To take one away: {delete}"
+        )
     with suppress(CheckpointCorruptedError):  # some damage hides the list
         for info in cp.iter_checkpoints(run_id):
             with suppress(CheckpointCorruptedError):
@@ -232,13 +239,28 @@ def _rescue(session: Session, cp: SyncCheckpointer, integrity: Integrity) -> str
                     continue
                 readable = readable or str(info.seq)
                 branch_off(cp.core, run_id, found, SAME, thread=None, owner=None)  # writes nothing
-                fork = session.command("fork", run_id, "--at", str(info.seq))
-                return f"Its newest intact checkpoint is at {info.seq}: {fork}"
+                back = session.command("rollback", run_id, str(info.seq))
+                return f"Its newest intact checkpoint is at {info.seq}. To go back to it: {back}"
     if readable:
         show = session.command("show", run_id, "--at", readable, "--full")
         return f"It can't be continued. See its newest intact state: {show}"
     delete = session.command("forget", run_id)
     return f"Nothing of it can be read; restore it from a backup, or delete it: {delete}"
+
+
+def _is_current_intact(cp: SyncCheckpointer, integrity: Integrity) -> bool:
+    """Whether no damaged entry is among those that a resume reads."""
+    run_id = integrity.run_id
+    try:
+        if cp.load(run_id) is None:
+            return False
+        head = cp.core.journals.checked_head(run_id)
+        branch = list(cp.core.journals.branch(run_id))
+        needed = {entry.seq for entry in branch} if any(map(is_folded, branch)) else set()
+    except CheckpointCorruptedError:
+        return False
+    needed.update({0, head.seq} if head else {0})
+    return needed.isdisjoint(problem.seq for problem in integrity.problems)
 
 
 def _amount(cp: SyncCheckpointer) -> Iterator[Finding]:

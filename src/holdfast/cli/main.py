@@ -44,6 +44,7 @@ SECTIONS: Final = {
         "import": "read runs from files",
         "copy": "copy runs to another store",
         "prune": "delete old checkpoints and runs",
+        "delete": "delete one checkpoint",
         "forget": "delete all runs of an owner or thread, with a receipt",
     },
     "Set up": {

@@ -104,6 +104,8 @@ class CheckpointCorruptedError(CheckpointError, ValueError):
         damaged = f"{self.run_id}@{self.seq} is damaged: {self.reason}"
         if not self.run_id.isprintable():  # one of our own journals, which no command takes
             return damaged
+        if self.seq == 0:  # there is nothing before it
+            return f"{damaged}; restore the run from a backup, or start a new one"
         run = ("-- " if self.run_id.startswith("-") else "") + quote(self.run_id)
         return (
             f"{damaged}; `holdfast show {run}` marks what is damaged, and "

@@ -1,0 +1,39 @@
+"""`holdfast delete`: take one checkpoint away."""
+
+import click
+
+from holdfast.cli import _show
+from holdfast.cli._exits import FailedError
+from holdfast.cli._options import option
+from holdfast.cli._runs import find_place, find_run, run_argument
+from holdfast.cli._session import Session, as_command
+from holdfast.model import split_checkpoint_id
+
+
+@as_command("holdfast delete nightly-31 4", "holdfast delete nightly-31 4 --yes --json")
+@run_argument()
+@click.argument("where")
+@option("--force", "Also if the run is live or paused, or needs the checkpoint to be resumed.")
+@option("--yes", "Do not ask for confirmation.")
+def command(session: Session, run: str, where: str, force: bool, yes: bool) -> None:
+    """Delete one checkpoint of RUN, intact or damaged. The others can still be loaded.
+
+    WHERE is a seq, RUN@SEQ, or a step: its newest checkpoint. To delete many, use
+    `holdfast prune`; for a whole run, `holdfast forget`. An entry that is missing can't be deleted.
+    """
+    with session.opened() as cp:
+        place = find_place(cp, find_run(cp, run).run_id, where)
+        if not yes:
+            _confirm(session, place)
+        run_id = split_checkpoint_id(place)[0]
+        cp.delete(run_id, place, force=force)
+    session.show({"deleted": place}, lambda: _show.say(f"{place} deleted"))
+
+
+def _confirm(session: Session, place: str) -> None:
+    if not session.interactive:
+        raise click.UsageError(
+            "there is no terminal to ask on; to delete without asking, give --yes"
+        )
+    if not click.confirm(f"Delete {_show.clean(place)} permanently?"):
+        raise FailedError("nothing was deleted")
