@@ -138,7 +138,7 @@ def test_damage_is_found_and_what_can_be_saved_is_said(
     examined = cli("doctor")
     assert examined.code == Exit.FAILED
     assert "✗ damage: plain-run@4" in examined.out
-    assert "holdfast fork plain-run --at 3" in examined.out
+    assert "holdfast rollback plain-run 3" in examined.out
     assert cli("fork", "plain-run", "--at", "3", "--run-id", "saved").code == 0
     assert cli("show", "saved", "--json").json["state"]["n"] == 2
     assert cli("doctor", "--quick").code == 0
