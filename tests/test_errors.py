@@ -143,6 +143,14 @@ def test_false_claims_and_claims_that_cannot_be_checked_read_differently() -> No
     assert 'trust="stored"' in said
 
 
+def test_advice_for_tasks_names_what_a_manager_has() -> None:
+    error = hf.VerificationError("r@1", (_claim(verdicts.inconclusive("no answer")),))
+    error.of_task = True
+    for said in (str(error), str(pickle.loads(pickle.dumps(error)))):
+        assert "trust=" not in said
+        assert "rollback_to_checkpoint" in said
+
+
 def test_the_guide_names_every_error() -> None:
     guide = (Path(__file__).parents[1] / "docs/guides/errors.md").read_text()
     drawn = set(re.findall(r"^[│├└─ ]*(\w+(?:Error|Warning))\b", guide, re.MULTILINE))

@@ -222,5 +222,5 @@ def test_a_project_is_checked_from_any_directory_in_it(
     elsewhere = cli("verify", "--store", store)
     assert elsewhere.code == Exit.FAILED
     assert f"was claimed in {tmp_path}" in elsewhere.out
-    assert "--root DIR with that directory looks there" in elsewhere.out
+    assert "--root DIR with that directory looks there, and --base-path DIR" in elsewhere.out
     assert cli("verify", "--store", store, "--root", "..").code == 0

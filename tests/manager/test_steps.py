@@ -230,6 +230,10 @@ def test_packs_that_could_never_be_verified_are_refused(manager: CheckpointManag
     step_id = manager.begin_step("task", "iteration_end", {"n": 1})
     with pytest.raises(hf.EvidencePolicyError):
         manager.commit_step(step_id, exists("../outside"))
+    for host in ("localhost", "db.LOCALHOST."):
+        local = Evidence("network_reachable", "it is up", {"host": host, "port": 80})
+        with pytest.raises(hf.EvidencePolicyError, match="no public address"):
+            manager.commit_step(step_id, EvidencePack([local]))
     with pytest.raises(hf.InvalidEvidenceError):
         manager.commit_step(step_id, EvidencePack([Evidence("no_such_type", "?", {})]))
     with pytest.raises(TypeError, match="EvidencePack"):

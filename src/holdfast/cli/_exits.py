@@ -34,6 +34,7 @@ class Exit(IntEnum):
 
 _POLICY = re.compile(r"Policy\((\w+)=(?:True|\[[^])]*]|{[^})]*}|\.\.\.)\)")
 _ALLOWS = {
+    "base_path": "--base-path DIR",
     "roots": "--root DIR",
     "hosts": "--host NAME",
     "private_addresses": "--private-addresses",

@@ -320,6 +320,7 @@ class VerificationError(CheckpointError):
     checkpoint_id: str
     evidence: tuple[Any, ...]
     reason: str | None = None
+    of_task: bool = attribute(False)  # rather than of a flow, which can be told what to trust
 
     def __str__(self) -> str:
         unchecked = f"checkpoint {self.checkpoint_id} can't be verified"
@@ -332,7 +333,12 @@ class VerificationError(CheckpointError):
         if "failed" in found:
             message = f"checkpoint {self.checkpoint_id} does not verify"
             advice = ". Put right what is missing, or go back to an older checkpoint"
-        if found != {"failed"}:
+        if found != {"failed"} and self.of_task:
+            advice += (
+                ". Try again when it can be checked, or name an older checkpoint to "
+                "rollback_to_checkpoint"
+            )
+        elif found != {"failed"}:
             advice += (
                 '. Try again when it can be checked, or resume the flow with trust="stored" to '
                 'use the last verdict, or trust="skip" to check nothing'

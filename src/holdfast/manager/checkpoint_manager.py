@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -243,7 +244,7 @@ class CheckpointManager:
         """
         core, run = self._core(), check_id("task_id", task_id)
         wanted = _filter(checkpoint_type, work_item_id)
-        with reading.outages_named(run):
+        with reading.outages_named(run), _of_task():
             found = self._checker(core).newest_in(run, wanted)
         if self._on_rejected is not None:
             for entry, standing in found.rejected:
@@ -263,7 +264,8 @@ class CheckpointManager:
             seen = _current(core, loaded.run_id)
             standing = self._checker(core).check(loaded.entry)
         if not standing.holds:
-            raise VerificationError(checkpoint_id, standing.against)
+            with _of_task():
+                raise VerificationError(checkpoint_id, standing.against)
         self._go_back(loaded.run_id, loaded.seq, seen)
         return loaded.state
 
@@ -375,6 +377,16 @@ class CheckpointManager:
     def _go_back(self, run: str, target: int | None, seen: int | None) -> None:
         with self._lock:
             self._going_back[run] = task_steps.GoingBack(target, seen)
+
+
+@contextmanager
+def _of_task() -> Iterator[None]:
+    """Have errors advise what can be done with a task."""
+    try:
+        yield
+    except VerificationError as error:
+        error.of_task = True
+        raise
 
 
 def _filter(checkpoint_type: str | None, work_item_id: str | None) -> Callable[[Entry], bool]:

@@ -16,6 +16,7 @@ from holdfast.evidence.context import Context
 from holdfast.evidence.policy import Policy
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252})", re.ASCII)
+_LOCALHOST: Final = re.compile(r"(^|\.)localhost\.?$", re.IGNORECASE)  # RFC 6761
 # Written out, because Pythons differ in which of IANA's special-purpose blocks they know. Blocks that
 # the registries call reachable count, too: nothing that somebody runs is in them.
 _SPECIAL_V4: Final = tuple(
@@ -63,6 +64,9 @@ def admit_host(host: object, port: object, policy: Policy) -> tuple[str, int]:
         raise EvidencePolicyError(f"{host}:{port}", words)
     if literal is not None:
         _refuse_private(host, literal, policy)
+    elif not policy.private_addresses and _LOCALHOST.search(host):
+        words = "it has no public address; Policy(private_addresses=True) allows it"
+        raise EvidencePolicyError(host, words)
     return host, port
 
 

@@ -44,5 +44,6 @@ def where_claimed(verdict: Verdict, place: Place, *, absent: bool = False) -> Ve
         return verdict
     return inconclusive(
         f"{place.path} was claimed in {place.claimed_in[:_LONGEST]}; {found}: "
-        "Policy(roots=[...]) with that directory looks there, and a base_path where it is now"
+        "Policy(roots=[...]) with that directory looks there, and Policy(base_path=...) where it is "
+        "now"
     )
