@@ -79,3 +79,19 @@ def test_damage_at_the_beginning_advises_no_rollback() -> None:
     error = hf.CheckpointCorruptedError("a-1", 0, "it is cut short")
     assert "rollback" not in str(error)
     assert "restore the run from a backup" in str(error)
+
+
+def test_exports_and_copies_say_what_they_lack(cli: Cli, damaged: Path) -> None:
+    with hf.SyncCheckpointer("runs/") as cp:
+        cp.save("whole", 1)
+    exported = cli("export", "a-1", "--to", "a.jsonl", STORE)
+    assert exported.code == Exit.FAILED
+    assert exported.out == "1 run written to a.jsonl, without a-1@5\n"
+    each = cli("export", "--all", "--to", "all/", "--json", STORE)
+    assert each.code == Exit.FAILED
+    assert {one["run_id"]: one["lost"] for one in each.json} == {"a-1": ["a-1@5"], "whole": []}
+    assert len(list(Path("all").iterdir())) == 2, "the others are written, too"
+    copied = cli("copy", "runs/", "copy.db")
+    assert copied.code == Exit.FAILED
+    assert copied.out == "2 runs copied to copy.db: 2 new, without a-1@5\n"
+    assert cli("verify", "--no-evidence", "--store=copy.db").code == Exit.OK

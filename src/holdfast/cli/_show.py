@@ -14,9 +14,11 @@ from typing import Any, Final
 import click
 
 from holdfast.cli._drawing import Text, columns, highlighted, wants_color
-from holdfast.errors.base import one_line
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.errors.base import named_journals, one_line
 
 clean: Final = one_line
+_NAMED: Final = 5  # entries that an export or copy lacks; with --json all of them
 _STYLES: Final = {
     "completed": "green",
     "alive": "green",
@@ -159,3 +161,17 @@ def plural(count: int, noun: str) -> str:
     """So many of something: "1 run", "1,000 runs"."""
     many = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
     return f"{count:,} {noun if count == 1 else many}"
+
+
+def lost_in(damage: Sequence[CheckpointCorruptedError]) -> list[str]:
+    """The entries that an export or copy was completed without."""
+    return [place for error in damage for place in error.lost]
+
+
+def without(lost: Sequence[str]) -> str:
+    """The end of a sentence about what was written: what it lacks."""
+    if not lost:
+        return ""
+    more = [f"{len(lost) - _NAMED:,} more"] if len(lost) > _NAMED else []
+    named = [named_journals(clean(place)) for place in lost[:_NAMED]]
+    return f", without {', '.join(named + more)}"

@@ -14,7 +14,7 @@ from holdfast.cli._options import option
 from holdfast.cli._progress import progress
 from holdfast.cli._runs import doing, every_run, find_run, with_children
 from holdfast.cli._session import Session, as_command
-from holdfast.errors import CopyRefusedError
+from holdfast.errors import CheckpointCorruptedError, CopyRefusedError
 from holdfast.urls import masked
 
 _DONE: Final = {"new": "new", "updated": "brought up to date", "unchanged": "unchanged"}
@@ -46,6 +46,7 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
         session.where = stores[0]
     copied: list[str] = []
     refused: CopyRefusedError | None = None
+    damage: list[CheckpointCorruptedError] = []
     with session.opened() as cp:
         named = [find_run(cp, run) for run in runs] or every_run(cp)
         found = with_children(cp, named) if runs else {run.run_id: run for run in named}
@@ -65,6 +66,10 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
                 cp.copy_to(there.store, list(found) if runs else None, progress=note)
             except CopyRefusedError as error:
                 refused = error
+            except CheckpointCorruptedError as error:
+                if not error.lost:
+                    raise
+                damage = [error]
             done = Counter(_done(before.get(name), there.run(name)) for name in copied)
         workers |= _workers(cp, (run for name in copied if (run := cp.run(name))))
     live = {name: workers[name] for name in copied if name in workers}
@@ -72,12 +77,15 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
         "runs": len(copied),
         **{what: done[what] for what in _DONE},
         "refused": refused.run_ids if refused else (),
+        "lost": _show.lost_in(damage),
         "live": live,
         "target": masked(stores[-1]),
     }
     session.show(document, lambda: _draw(document))
     if refused:
         raise refused
+    if damage:
+        raise damage[0]
 
 
 @contextmanager
@@ -108,7 +116,8 @@ def _workers(cp: SyncCheckpointer, runs: Iterable[RunInfo]) -> dict[str, str]:
 def _draw(document: dict[str, Any]) -> None:
     message = f"{_show.plural(document['runs'], 'run')} copied to {_show.clean(document['target'])}"
     parts = [f"{document[what]:,} {word}" for what, word in _DONE.items() if document[what]]
-    _show.say(f"{message}: {', '.join(parts)}" if parts else message)
+    text = f"{message}: {', '.join(parts)}" if parts else message
+    _show.say(text + _show.without(document["lost"]))
     live = document["live"]
     if live:
         are, they_have = ("is", "it has") if len(live) == 1 else ("are", "they have")

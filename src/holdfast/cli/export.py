@@ -12,6 +12,8 @@ from holdfast.cli._options import option
 from holdfast.cli._progress import progress
 from holdfast.cli._runs import every_run, find_run, run_argument, with_children
 from holdfast.cli._session import Session, as_command
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.model import verdict_journal
 from holdfast.operations.private_files import make_directories
 from holdfast.operations.retention import archive_name
 
@@ -52,7 +54,7 @@ def command(
 
     If PATH ends in / or is a directory, each run gets its own file; otherwise one file has them
     all. `holdfast import` reads either. A file is written completely or not at all, and has a
-    checksum. Tables (parquet and duckdb) can't be imported; they need holdfast[duckdb].
+    checksum. What is damaged is left out, and named; the command then exits with 1. Tables (parquet and duckdb) can't be imported; they need holdfast[duckdb].
     """
     if sum((bool(runs), every, thread_id is not None, owner is not None)) != 1:
         raise click.UsageError("say which runs: RUN..., --thread, --owner or --all")
@@ -67,22 +69,29 @@ def command(
         chosen = [find_run(cp, run) for run in runs] or every_run(cp, thread_id, owner)
         names = list(with_children(cp, chosen))
         files = {}
+        damage: list[CheckpointCorruptedError] = []
         with progress("exporting", len(names)) as advance:
             if into and names:
                 make_directories(to)
                 for name in names:
                     file = to / Path(archive_name(name)).with_suffix(f".{form}").name
-                    _write(cp, [name], file, form, advance)
+                    damage += _write(cp, [name], file, form, advance)
                     files[name] = str(file)
             elif names:
-                _write(cp, names, to, form, advance)
+                damage += _write(cp, names, to, form, advance)
                 files = dict.fromkeys(names, str(to))
-    document = [{"run_id": name, "file": file} for name, file in files.items()]
+    lost = _show.lost_in(damage)
+    document = [
+        {"run_id": name, "file": file, "lost": [at for at in lost if _run_of(at) == name]}
+        for name, file in files.items()
+    ]
     where = next(iter(files.values())) if len(set(files.values())) == 1 else target
     text = (
         f"{_show.plural(len(files), 'run')} written to {_show.clean(where)}" if files else "no runs"
     )
-    session.show(document, lambda: _show.say(text))
+    session.show(document, lambda: _show.say(text + _show.without(lost)))
+    if damage:
+        raise damage[0]
 
 
 def _form_of(path: Path) -> Form:
@@ -93,8 +102,19 @@ def _form_of(path: Path) -> Form:
 
 def _write(
     cp: SyncCheckpointer, names: Sequence[str], file: Path, form: Form, advance: Callable[[], None]
-) -> None:
-    if form == "parquet" or form == "duckdb":
-        cp.export_checkpoints(file, run_ids=names, progress=lambda _: advance())
-    else:
-        cp.export_runs(names, file, form=form, progress=lambda _: advance())
+) -> list[CheckpointCorruptedError]:
+    """Write a file; returns the error for what it lacks because that is damaged."""
+    try:
+        if form == "parquet" or form == "duckdb":
+            cp.export_checkpoints(file, run_ids=names, progress=lambda _: advance())
+        else:
+            cp.export_runs(names, file, form=form, progress=lambda _: advance())
+    except CheckpointCorruptedError as error:
+        if not error.lost:
+            raise
+        return [error]
+    return []
+
+
+def _run_of(place: str) -> str:
+    return place.rpartition("@")[0].removeprefix(verdict_journal(""))

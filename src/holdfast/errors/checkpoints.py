@@ -97,6 +97,7 @@ class CheckpointCorruptedError(CheckpointError, ValueError):
     reason: str
     digest: bytes = attribute(b"")  # of the entry, as far as it can still be read
     entry: Any = attribute(None)  # as it is stored, if it can be read, and not proved
+    lost: tuple[str, ...] = attribute(())  # all that an export or copy was completed without
 
     def __str__(self) -> str:
         if self.seq is None:

@@ -40,6 +40,7 @@ from holdfast.model import (
     Entry,
     Status,
     check_id,
+    checkpoint_id,
     erases,
     lost,
     stub,
@@ -111,8 +112,7 @@ def copy_to(
             join_thread(there, name)
         if refused:
             raise CopyRefusedError(tuple(refused), store.url)
-        if damaged:
-            raise damaged[0]
+        raise_first(damaged)
         return len(copied)
     finally:
         if store is not target:
@@ -131,6 +131,15 @@ def copy_run(
     with suppress(RunExistsError):  # what was found about the copy itself stays
         _Copy(source, target, verdict_journal(name), damage).make()
     return copy.lost[copy.held[0].seq] if copy.held else None
+
+
+def raise_first(damaged: list[CheckpointCorruptedError]) -> None:
+    """Raise the first of these errors, if there is one; it names the entries of all of them."""
+    if damaged:
+        damaged[0].lost = tuple(
+            dict.fromkeys(checkpoint_id(error.run_id, error.seq or 0) for error in damaged)
+        )
+        raise damaged[0]
 
 
 def named_runs(core: Core, run_ids: Iterable[str] | None) -> Iterator[str]:

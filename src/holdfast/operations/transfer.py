@@ -36,7 +36,7 @@ from holdfast.model import (
     verdict_journal,
 )
 from holdfast.operations.bundle_lines import MAX_META, bundle_lines
-from holdfast.operations.copying import Progress, copy_run, unseen
+from holdfast.operations.copying import Progress, copy_run, raise_first, unseen
 from holdfast.operations.joining import join_thread, keep_aliases
 from holdfast.operations.private_files import replacing
 from holdfast.operations.verifying import examine
@@ -96,8 +96,7 @@ def export_runs(
             count -= 2  # the lines that begin and end it
             progress(name)
         file.write(closing)
-    if damaged:
-        raise damaged[0]
+    raise_first(damaged)
     return count
 
 
@@ -156,8 +155,7 @@ def import_runs(
         if ends_before is not None:
             cut.append(ends_before)
         progress(run_id)
-    if cut:
-        raise cut[0]
+    raise_first(cut)
     return names
 
 
