@@ -35,6 +35,9 @@ def test_a_worker_is_asked_and_its_vote_is_shown(cli: Cli) -> None:
         assert done.code == Exit.OK
         assert "train  verified" in done.out
         assert f"answered by {HERE}:{started.process.pid}" in done.out
+        nobody = cli("verify", "train", "--worker", "--on", "nohost", "--within", "60")
+        assert nobody.code == Exit.FAILED
+        assert f"there are some on {HERE}" in nobody.out
         Path("model").write_text("others")
         found = cli("verify", "train", "--worker", "--within", "60", "--json")
         assert found.code == Exit.FAILED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from collections.abc import Callable
@@ -233,6 +234,21 @@ def test_a_graph_that_lost_its_claims_does_not_continue_as_if_there_were_none(
     tamper(path, lambda e: None if how == "gone" else e._replace(meta=""), seq)
     file.write_text("evil")
     with pytest.raises(hf.CheckpointCorruptedError, match=f"r@{seq}"):
+        resumed(path, app(Level()))
+
+
+def test_an_overridden_state_still_says_that_there_were_claims(tmp_path: Path) -> None:
+    path, file = tmp_path / "runs.db", tmp_path / "f"
+    app = claiming(file)
+    interrupted(path, app(Level()))
+    WORKS["now"] = False
+    seq = result_seq(path)
+    with hf.SyncCheckpointer(path) as cp, pytest.raises(hf.StepFailedError):
+        asyncio.run(app.resume("r", store=cp, from_node="d", override={"n": 7}))
+    WORKS["now"] = True
+    tamper(path, lambda e: e._replace(meta=""), seq)
+    file.write_text("evil")
+    with pytest.raises(hf.CheckpointCorruptedError, match=f"r@{seq} is damaged"):
         resumed(path, app(Level()))
 
 
