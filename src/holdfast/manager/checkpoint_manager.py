@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -37,7 +36,7 @@ from holdfast.kernel.entries import state_seq
 from holdfast.kernel.reader import all_runs
 from holdfast.logs import logger
 from holdfast.manager import task_steps
-from holdfast.manager.task_checkpoint import StepInFlight, TaskCheckpoint, checkpoints_of
+from holdfast.manager.task_checkpoint import StepInFlight, TaskCheckpoint, checkpoints_of, of_task
 from holdfast.model import Entry, check_id
 from holdfast.model import checkpoint_id as name_checkpoint
 from holdfast.operations import deleting, iterating, reading
@@ -244,7 +243,7 @@ class CheckpointManager:
         """
         core, run = self._core(), check_id("task_id", task_id)
         wanted = _filter(checkpoint_type, work_item_id)
-        with reading.outages_named(run), _of_task():
+        with reading.outages_named(run), of_task():
             found = self._checker(core).newest_in(run, wanted)
         if self._on_rejected is not None:
             for entry, standing in found.rejected:
@@ -264,7 +263,7 @@ class CheckpointManager:
             seen = _current(core, loaded.run_id)
             standing = self._checker(core).check(loaded.entry)
         if not standing.holds:
-            with _of_task():
+            with of_task():
                 raise VerificationError(checkpoint_id, standing.against)
         self._go_back(loaded.run_id, loaded.seq, seen)
         return loaded.state
@@ -377,16 +376,6 @@ class CheckpointManager:
     def _go_back(self, run: str, target: int | None, seen: int | None) -> None:
         with self._lock:
             self._going_back[run] = task_steps.GoingBack(target, seen)
-
-
-@contextmanager
-def _of_task() -> Iterator[None]:
-    """Have errors advise what can be done with a task."""
-    try:
-        yield
-    except VerificationError as error:
-        error.of_task = True
-        raise
 
 
 def _filter(checkpoint_type: str | None, work_item_id: str | None) -> Callable[[Entry], bool]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
 from holdfast.checkpoint import Checkpoint, to_datetime
 from holdfast.codec import readable
+from holdfast.errors import VerificationError
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.trust.records import NOTHING, Findings, findings
 from holdfast.evidence.trust.storing import pack_of
@@ -136,3 +138,13 @@ def checkpoints_of(core: Core, loaded: list[Checkpoint]) -> list[TaskCheckpoint]
     claims = [(at, [c.digest for c in pack.evidence_list] if pack else []) for at, pack in packs]
     known = findings(core, loaded[0].run_id, claims)
     return [TaskCheckpoint(one, known.get(one.seq, NOTHING)) for one in loaded]
+
+
+@contextmanager
+def of_task() -> Iterator[None]:
+    """Have errors advise what can be done with a task."""
+    try:
+        yield
+    except VerificationError as error:
+        error.of_task = True
+        raise
