@@ -258,7 +258,6 @@ def test_a_base_path_may_stand_for_the_directory_it_was_claimed_in(
         {"outputs": "../x"},
         {"reads": "../x"},
         {"removes": "../x"},
-        {"outputs": 5},
         {"evidence": Evidence("artifact_exists", "typed wrongly", {"pth": "x"})},
         {"evidence": Evidence("no such type", "unknown", {})},
         {"evidence": EvidencePack([Evidence("file_sha256", "no digest", {"path": "x"})])},

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from holdfast.cli import _show
 from holdfast.cli._options import option, parse_pair, together
 from holdfast.evidence import EvidenceVerifier, Policy
 from holdfast.project import project_settings
@@ -73,12 +74,18 @@ class Allowed(NamedTuple):
             roots += [] if _is_everything(project.parent) else [project.parent]
         base = Path.cwd() if self.base_path is None else Path(self.base_path)
         everything = self.base_path is None and _is_everything(base)
+        hosts = frozenset((*self.hosts, *_listed(settings, "hosts")))
+        for host in hosts:
+            if "/" in host:
+                raise click.UsageError(
+                    f"{_show.clean(host)!r} is no host; give example.org, or example.org:8443"
+                )
         policy = Policy(
             base_path=None if everything else base,  # "/", as cron has it, was nobody's choice
             roots=tuple(roots),
             own_word=False,
             connections=self.connections,
-            hosts=frozenset((*self.hosts, *_listed(settings, "hosts"))),
+            hosts=hosts,
             private_addresses=self.private_addresses,
             docker_socket=None if self.docker_socket is None else Path(self.docker_socket),
         )

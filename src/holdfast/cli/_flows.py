@@ -93,6 +93,8 @@ def find(names: Sequence[str], wanted: str | None, source: str | None = None) ->
     `source`, which is what the run was started by, is only shown: data in a store never
     chooses what is imported, and is no advice.
     """
+    if wanted is None:
+        raise NotFoundError("the run was saved by a program, and has no flow to resume")
     flows = load_all(names)
     for flow in flows:
         if flow.flow.name == wanted:

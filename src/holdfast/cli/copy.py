@@ -15,7 +15,7 @@ from holdfast.cli._progress import progress
 from holdfast.cli._runs import doing, every_run, find_run, with_children
 from holdfast.cli._session import Session, as_command
 from holdfast.errors import CheckpointCorruptedError, CopyRefusedError
-from holdfast.urls import masked
+from holdfast.urls import local_path, masked
 
 _DONE: Final = {"new": "new", "updated": "brought up to date", "unchanged": "unchanged"}
 
@@ -44,6 +44,8 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
         if session.where is not None:
             raise click.UsageError("the source is given twice: as SOURCE and with --store")
         session.where = stores[0]
+    if _place(session.url) == _place(stores[-1]):
+        raise click.UsageError("SOURCE and TARGET are the same store")
     copied: list[str] = []
     refused: CopyRefusedError | None = None
     damage: list[CheckpointCorruptedError] = []
@@ -86,6 +88,11 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
         raise refused
     if damage:
         raise damage[0]
+
+
+def _place(url: str) -> object:
+    path = local_path(url)
+    return url if path is None else path.resolve()
 
 
 @contextmanager

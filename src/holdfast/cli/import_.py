@@ -1,5 +1,9 @@
 """`holdfast import`: runs from files."""
 
+import shlex
+from pathlib import Path
+from typing import Final
+
 import click
 
 from holdfast.cli import _show
@@ -7,6 +11,8 @@ from holdfast.cli._exits import FailedError
 from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
 from holdfast.operations.transfer import runs_in
+
+_SQLITE: Final = b"SQLite format 3\0"
 
 
 @as_command(
@@ -20,6 +26,10 @@ def command(session: Session, files: tuple[str, ...]) -> None:
     A file that is incomplete or changed is refused before anything of it is written. Entries that
     the store already has are skipped; a different run with the same id is an error.
     """
+    for file in files:
+        if _is_store(file):
+            name = _show.clean(shlex.quote(file))
+            raise click.UsageError(f"{name} is a store: use holdfast copy {name} TARGET")
     try:
         names = [name for file in files for name in runs_in(file)]  # before there is a store
         with session.opened(new=True) as cp, progress("importing", len(files)) as advance:
@@ -34,3 +44,9 @@ def command(session: Session, files: tuple[str, ...]) -> None:
         [{"run_id": name, "new": name in new} for name in before],
         lambda: _show.say(f"{_show.plural(len(before), 'run')} imported, {len(new):,} of them new"),
     )
+
+
+def _is_store(path: str) -> bool:
+    """Whether a file is a SQLite database."""
+    with Path(path).open("rb") as file:
+        return file.read(len(_SQLITE)) == _SQLITE

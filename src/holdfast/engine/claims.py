@@ -38,13 +38,13 @@ class Claiming:
     def and_also(
         self, outputs: Paths = (), reads: Paths = (), evidence: Any = (), removes: Paths = ()
     ) -> Claiming:
-        """The same with more claims."""
+        """The same with more claims. Raises `TypeError` for what is no path."""
         return replace(
             self,
-            outputs=(*self.outputs, *_several(outputs)),
-            reads=(*self.reads, *_several(reads)),
+            outputs=(*self.outputs, *_several_paths("outputs", outputs)),
+            reads=(*self.reads, *_several_paths("reads", reads)),
             evidence=(*self.evidence, *_several(evidence)),
-            removes=(*self.removes, *_several(removes)),
+            removes=(*self.removes, *_several_paths("removes", removes)),
         )
 
     def or_none(self) -> Claiming | None:
@@ -199,6 +199,14 @@ def _together(claims: Iterable[Evidence], packs: Sequence[EvidencePack]) -> list
 
     different = {claim.digest: claim for claim in claims}
     return [*([EvidencePack(tuple(different.values()))] if different else []), *packs]
+
+
+def _several_paths(name: str, said: Any) -> tuple[Any, ...]:
+    paths = _several(said)
+    for one in paths:
+        if not callable(one) and not isinstance(one, str | os.PathLike):
+            raise TypeError(f"{name} must be paths, or a function that returns them, not {one!r}")
+    return paths
 
 
 def _several(said: Any) -> tuple[Any, ...]:

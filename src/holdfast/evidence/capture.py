@@ -126,6 +126,11 @@ def command_evidence(
     if isinstance(result, CommandResult):
         argv: str | list[str] = list(result.argv)
         recorded = result.recorded()
+    elif not isinstance(result, subprocess.CompletedProcess):
+        raise TypeError(
+            "command_evidence needs what run_command or subprocess.run returned, "
+            f"not {type(result).__name__}"
+        )
     else:
         given = result.args
         is_line = isinstance(given, str | bytes | os.PathLike)

@@ -71,6 +71,9 @@ class Policy:
         put(self, "roots", roots)
         put(self, "directories", roots if base is None else (base, *roots))
         put(self, "connections", MappingProxyType(dict(self.connections)))
+        for host in self.hosts or ():
+            if "/" in host:
+                raise ValueError(f"{host!r} is no host; give example.org, or example.org:8443")
         if self.hosts is not None:
             put(self, "hosts", frozenset(host.rstrip(".").lower() for host in self.hosts))
         for name in (

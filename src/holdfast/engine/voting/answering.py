@@ -31,6 +31,11 @@ _IN_OUTAGE: Final = 5.0
 
 def check_verifier(verifier: EvidenceVerifier) -> None:
     """Raise `ValueError` if its policy lets claims say themselves what may be looked at."""
+    if not isinstance(verifier, EvidenceVerifier):
+        raise TypeError(
+            "verify must be an EvidenceVerifier with a policy for the claims of others, such as "
+            f"EvidenceVerifier(policy=Policy(own_word=False, hosts=[])), not {verifier!r}"
+        )
     if verifier.policy.own_word or verifier.policy.hosts is None:
         raise ValueError(
             "a worker checks the claims of others only within a policy that says what may be "

@@ -1,0 +1,60 @@
+"""What commands and functions say of arguments that can't be meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.cli._exits import Exit
+from holdfast.evidence import Policy, command_evidence
+from holdfast.workflow import step
+from tests.cli.conftest import Cli
+
+
+def test_a_run_that_a_program_saved_has_no_flow_to_resume(
+    cli: Cli, plain: hf.SyncCheckpointer
+) -> None:
+    done = cli("resume", "plain-run")
+    assert done.code == Exit.NOT_FOUND
+    assert "the run was saved by a program, and has no flow to resume" in done.err
+
+
+def test_a_store_is_copied_not_imported(cli: Cli) -> None:
+    with hf.SyncCheckpointer("b.db") as cp:
+        cp.save("run", 1)
+    done = cli("import", "b.db", "--store", "c.db")
+    assert done.code == Exit.USAGE
+    assert "b.db is a store: use holdfast copy b.db TARGET" in done.err
+
+
+@pytest.mark.parametrize("target", ["b.db", "./b.db", "sqlite:///b.db"])
+def test_a_store_is_not_copied_to_itself(cli: Cli, target: str) -> None:
+    with hf.SyncCheckpointer("b.db") as cp:
+        cp.save("run", 1)
+    done = cli("copy", "b.db", target)
+    assert done.code == Exit.USAGE
+    assert "the same store" in done.err
+
+
+def test_a_url_is_no_host(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    done = cli("verify", "--host", "http://x/")
+    assert done.code == Exit.USAGE
+    assert "'http://x/' is no host" in done.err
+    with pytest.raises(ValueError, match="is no host"):
+        Policy(hosts=frozenset({"http://x/"}))
+
+
+def test_functions_say_what_they_take() -> None:
+    wrong: Any = "make"
+    with pytest.raises(TypeError, match=r"what run_command or subprocess\.run returned, not str"):
+        command_evidence(wrong)
+    number: Any = 3
+    with pytest.raises(TypeError, match="outputs must be paths"):
+        step(outputs=number)(print)
+    with (
+        hf.Engine("memory://") as engine,
+        pytest.raises(TypeError, match="verify must be an EvidenceVerifier"),
+    ):
+        engine.work_sync(verify=True)  # type: ignore[arg-type]
