@@ -109,6 +109,9 @@ def test_a_damaged_verdict_is_not_taken_for_none(tmp_path: Path, desk: Desk, dam
     with hf.Engine(path) as engine, pytest.raises(hf.CheckpointCorruptedError, match=says):
         engine.run_sync(flow(), run_id="r", resume=True, trust="stored")
     assert desk.take() == []
+    with hf.Engine(path) as engine:
+        engine.run_sync(flow(), run_id="r", resume=True)
+    assert desk.take() == ["b", "c"], "what is found now needs no older verdict"
 
 
 def test_an_unknown_kind_of_trust_is_refused(memory: hf.Engine, desk: Desk) -> None:

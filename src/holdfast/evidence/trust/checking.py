@@ -191,7 +191,10 @@ class Checker:
         if checked and self._verifier is not None:
             digests = {entry.seq: entry.digest for entry in look.branch}
             run = look.branch[0].run
-            self._core.drive(records.record(self._core, run, standings, checked, digests))
+            try:
+                self._core.drive(records.record(self._core, run, standings, checked, digests))
+            except CheckpointCorruptedError as error:  # of the verdicts: no reason to distrust
+                _log.warning("%s; what was found now is not recorded", error)
 
     def _tells(self, claim: BoundClaim, verdict: Verdict, look: _Look) -> bool:
         """Whether a verdict is about the claim, rather than about who was there to look."""
