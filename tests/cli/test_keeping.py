@@ -325,3 +325,22 @@ def test_a_run_is_forgotten_by_its_whole_id(cli: Cli, plain: hf.SyncCheckpointer
     assert "1 run would be deleted" in cli("forget", "plain-run", "--dry-run").out
     assert "1 run deleted" in cli("forget", "plain-run", "--yes").out
     assert [run["run_id"] for run in cli("runs", "--json").lines] == ["plain-run-2"]
+
+
+def test_prune_says_why_it_deletes_nothing_of_a_failed_run(cli: Cli) -> None:
+    Path("broken.py").write_text(
+        "from holdfast.workflow import step, workflow\n"
+        "@workflow('breaks')\n"
+        "def breaks():\n"
+        "    yield step('one').python(int)\n"
+        "    yield step('two').python(int)\n"
+        "    yield step('three').python(int, args=('x',))\n"
+    )
+    assert cli("run", "broken:breaks", "--run-id", "b").code == Exit.FAILED
+    pruned = cli("prune", "b", "--keep-latest", "1")
+    assert pruned.code == Exit.OK
+    assert "0 checkpoints of 0 runs deleted" in pruned.out
+    assert "b is not changed: it failed, and needs them to be resumed" in pruned.out
+    assert cli("prune", "--keep-latest", "1", "--json").json["refused"] == {"b": "failed"}
+    with hf.SyncCheckpointer() as cp, pytest.raises(hf.RunActiveError, match="needed to resume it"):
+        cp.prune("b", keep_latest=1)

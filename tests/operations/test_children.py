@@ -211,7 +211,7 @@ def test_retention_deletes_a_run_with_its_child_runs_and_not_before_it(
         assert cp.retain("x//sub").checkpoints == 0, "its parent may still need it"
         assert cp.apply_retention() == 0
         clock.advance(6 * DAY)
-        assert cp.retain("x", dry_run=True) == ("x", 6, True)
+        assert cp.retain("x", dry_run=True) == ("x", 6, True, "")
         assert cp.apply_retention() == 6
         assert run_ids(cp) == ["o//sub"], "its clock is another"
     kept = sorted(path.name for path in (tmp_path / "archive").iterdir())

@@ -1,6 +1,7 @@
 """`holdfast prune`: delete old checkpoints and old runs."""
 
 from datetime import timedelta
+from typing import Final
 
 import click
 
@@ -10,6 +11,8 @@ from holdfast.cli._progress import progress
 from holdfast.cli._runs import run_argument, run_ids
 from holdfast.cli._session import Session, as_command
 from holdfast.model import Retention
+
+_NAMED: Final = 5  # runs that are not changed; with --json all of them
 
 
 @as_command(
@@ -46,7 +49,8 @@ def command(
     archive: str | None,
     dry_run: bool,
 ) -> None:
-    """Delete old checkpoints of RUN, or of all runs. Live and paused runs are not changed.
+    """Delete old checkpoints of RUN, or of all runs. Live and paused runs are not changed, nor the
+    steps of a failed run, which a resume needs.
 
     With both --keep-latest and --older-than, only checkpoints that match both are deleted.
     """
@@ -65,6 +69,7 @@ def command(
                 swept.append(cp.retain(name, dry_run=dry_run))
                 advance()
     gone = [one for one in swept if one.checkpoints or one.whole]
+    refused = [one for one in swept if one.refused]
     total = sum(one.checkpoints for one in gone)
 
     def draw() -> None:
@@ -75,6 +80,26 @@ def command(
             _show.table(("RUN", "CHECKPOINTS", ""), rows, right=("CHECKPOINTS",))
         verb = "would be deleted" if dry_run else "deleted"
         _show.say(f"{_show.plural(total, 'checkpoint')} of {_show.plural(len(gone), 'run')} {verb}")
+        for one in refused[:_NAMED]:
+            _show.say(f"{_show.clean(one.run_id)} is not changed: {_why(one.refused)}", "yellow")
+        if len(refused) > _NAMED:
+            more = _show.plural(len(refused) - _NAMED, "more run")
+            _show.say(f"and {more} for such reasons", "yellow")
 
-    document = {"dry_run": dry_run, "checkpoints": total, "runs": [one._asdict() for one in gone]}
+    document = {
+        "dry_run": dry_run,
+        "checkpoints": total,
+        "runs": [
+            {"run_id": one.run_id, "checkpoints": one.checkpoints, "whole": one.whole}
+            for one in gone
+        ],
+        "refused": {one.run_id: one.refused for one in refused},
+    }
     session.show(document, draw)
+
+
+def _why(status: str) -> str:
+    """Why a run of this status needs its checkpoints."""
+    if status == "failed":
+        return "it failed, and needs them to be resumed; resume it to its end or cancel it first"
+    return f"it is {status}"

@@ -151,7 +151,7 @@ class StateTooLargeError(CheckpointError, ValueError):
 
 
 class RunActiveError(CheckpointError):
-    """The run is live or waiting for an answer; nothing was done to it.
+    """The run is live, waiting for an answer, or failed and to be resumed; nothing was done to it.
 
     `holder` is the process that executes it ("host:pid") if that is another one; `advice` says
     what to do.
@@ -170,6 +170,11 @@ class RunActiveError(CheckpointError):
                 "step runs again"
             )
             return f"run {self.run_id!r} is being executed by process {pid} on {host}; {advice}"
+        if self.status == "failed":
+            return (
+                f"run {self.run_id!r} failed, and its results are needed to resume it; resume it "
+                "to its end or cancel it first, or pass force=True to delete them anyway"
+            )
         advice = self.advice or "wait for it, cancel it or close the stream of its events"
         return f"run {self.run_id!r} is {self.status}; {advice}"
 

@@ -40,6 +40,7 @@ class Swept(NamedTuple):
     run_id: str
     checkpoints: int
     whole: bool  # the run itself went
+    refused: str = ""  # the status of a run that needs what the policy would delete
 
 
 def apply_retention(core: Core) -> int:
@@ -60,7 +61,10 @@ def retain(core: Core, run_id: str, *, dry_run: bool = False) -> Swept:
     cleared = _clear_if_idle(core, head, dry_run=dry_run)
     if cleared:
         return Swept(run_id, cleared, whole=True)
-    return Swept(run_id, thin(core, run_id, whole=True, dry_run=dry_run), whole=False)
+    try:
+        return Swept(run_id, _thin(core, run_id, whole=True, dry_run=dry_run), whole=False)
+    except RunActiveError as error:
+        return Swept(run_id, 0, whole=False, refused=error.status)
 
 
 def sweep(core: Core) -> None:
@@ -71,8 +75,16 @@ def sweep(core: Core) -> None:
     core.swept_to = heads[-1].run if len(heads) == BITE else ""
 
 
-def thin(core: Core, run_id: str, *, whole: bool = False, dry_run: bool = False) -> int:
+def thin(core: Core, run_id: str, *, whole: bool = False) -> int:
     """Apply the retention policy to one run: to its newest entries, or to the whole of it."""
+    try:
+        return _thin(core, run_id, whole=whole)
+    except RunActiveError:
+        return 0
+
+
+def _thin(core: Core, run_id: str, *, whole: bool, dry_run: bool = False) -> int:
+    """As `thin`. Raises `RunActiveError` for a run that needs what would go."""
     policy = core.settings.retention
     if policy is None or not policy.thins_runs:
         return 0
@@ -92,7 +104,7 @@ def thin(core: Core, run_id: str, *, whole: bool = False, dry_run: bool = False)
                 core, run_id, beyond_policy, force=False, newest=newest, dry_run=dry_run,
                 before=partial(_archive, core),
             )  # fmt: skip
-        except (RunActiveError, CheckpointNotFoundError):
+        except CheckpointNotFoundError:
             return 0
         except _NotArchivedError as error:
             log.warning("retention keeps what can't be archived of run %s: %s", run_id, error.why)
