@@ -258,7 +258,9 @@ def export(case: Case, store: Store) -> Found:
     if not path.exists():
         return {"said": said}
     there = MemoryStore()
-    hf.SyncCheckpointer(there).import_run(path)
+    imported = attempt(hf.SyncCheckpointer(there).import_run, path)
+    if isinstance(imported, Trouble) and not isinstance(said, Trouble):
+        raise imported.error
     return _there(case, there, said)
 
 
@@ -270,13 +272,21 @@ def copy(case: Case, store: Store) -> Found:
 
 
 def _there(case: Case, there: Store, said: Any) -> Found:
+    """What is in the other store. It ends before a damaged end: then the error named that."""
+    head = there.last(case.run)
+    if head is None and isinstance(said, Trouble):
+        raise said.error
     integrity = hf.SyncCheckpointer(there).verify(case.run)
     found = {
         **load_by_seq(case, there),
         "said": said,
         "intact": integrity.ok or Trouble(ValueError(str(integrity.problems))),
     }
-    return found | latest_of(case, there)
+    found |= latest_of(case, there)
+    if isinstance(said, Trouble) and head is not None and head.seq < case.head.seq:
+        beyond = {place for place in found if isinstance(place, int) and place > head.seq}
+        found |= dict.fromkeys(beyond | {"latest"}, said)
+    return found
 
 
 def verify(case: Case, store: Store) -> Found:
