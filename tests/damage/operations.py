@@ -241,13 +241,16 @@ def latest_of(case: Case, store: Store) -> Found:
 def prune(case: Case, store: Store) -> Found:
     """Those that stay are as before; damaged ones stay, and do not count."""
     before = load_by_seq(case, store)
-    hf.SyncCheckpointer(store).prune(case.run, keep_latest=2, force=True)
+    cp = hf.SyncCheckpointer(store)
+    said = attempt(lambda: cp.prune(case.run, keep_latest=2, force=True) >= 0)
     found = load_by_seq(case, store)
     for seq, now in found.items():
         is_known = case.is_folded and not isinstance(now, Trouble)  # fewer results are left
         if now is None or now == before[seq] or is_known:
             found[seq] = "deleted, or as it was"
-    return found | latest_of(case, store)
+    if isinstance(said, Trouble):  # nothing was pruned
+        return found | {"pruned": said, "latest": said}
+    return found | {"pruned": said} | latest_of(case, store)
 
 
 def export(case: Case, store: Store) -> Found:
@@ -434,6 +437,15 @@ def _none(case: Case, place: Any) -> Iterable[int]:
     return ()
 
 
+def _pruned(case: Case, place: Any) -> Iterable[int]:
+    """What is pruned depends on what is current, and on what child runs claim."""
+    if place not in ("pruned", "latest"):
+        return _state(case, place)
+    if case.damage is not None and case.damage.run != case.run:
+        return case.damage.named
+    return [seq for seq in (case.head.seq, state_seq(case.head)) if seq is not None]
+
+
 def _state(case: Case, place: Any) -> Iterable[int]:
     """Of a checkpoint: itself; if it is a dict of results, all of them."""
     if place == "latest":
@@ -450,10 +462,10 @@ def _on_branch(case: Case, place: Any) -> Iterable[int]:
 
 
 def _left(case: Case, place: Any) -> Iterable[int]:
-    """What is missing altogether can't be deleted; all else can."""
+    """What is missing altogether can't be deleted; nor the current one behind another bad one."""
     if str(place).startswith("deleted"):
         assert case.damage is not None
-        return case.bad if case.damage.name == "delete" else ()
+        return case.bad if case.damage.name in ("delete", "swap") else ()
     return _state(case, place)
 
 
@@ -483,7 +495,7 @@ PLAIN = (
     Operation(fork, _state),
     Operation(rollback, _none),
     Operation(delete, _left),
-    Operation(prune, _state),
+    Operation(prune, _pruned),
     Operation(export, _state),
     Operation(copy, _state),
     Operation(verify, _all),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from holdfast.codec import envelope
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.entries import EntryReader, current_at, is_stub, state_seq
 from holdfast.kernel.pages import Damage, Found, pass_by
@@ -37,52 +38,44 @@ class BranchReader(EntryReader):
         yield from () if head is None else self.branch_of(head, damage, after=after)
 
     def branch_of(
-        self, entry: Entry, damage: Damage | None = None, *, after: int = -1
+        self, entry: Entry, damage: Damage | None = None, after: int = -1
     ) -> Iterator[Entry]:
         """The live checkpoints from the one that is current at this entry back to the first.
 
-        Those up to the seq `after` are left out: there may be a million stubs among them. With
-        `damage`, that is called for damaged ones. What they build on is known
-        from the entries before them: what was current there.
+        With `damage`, that is called for damaged ones among them. As far as to the seq `after`.
         """
-        wanted = state_seq(entry)
-        if wanted is None:
+        way = _WayBack(state_seq(entry))
+        if way.wanted is None:
             return
-        lost = False
-        stored: int | None = None  # what a damaged one builds on, as far as it says so itself
         for found in self.scan(
-            entry.run, newest_first=True, bodies=True, after=wanted + 1, page=FEW
+            entry.run, newest_first=True, bodies=True, after=way.wanted + 1, page=FEW
         ):
             if found.seq is not None and found.seq <= after:
                 return
-            if isinstance(found, CheckpointCorruptedError):
-                if lost and stored is not None:
-                    wanted, lost = stored, False
-                if lost or found.seq in (wanted, None):
-                    if damage is None or lost or found.seq is None:
-                        raise found
-                    damage(found)
-                    lost, stored = True, found.entry and found.entry.parent
-                continue
-            if lost:
-                wanted, lost = current_at(found), False
-            if found.seq == wanted:
+            problem = way.problem_at(found)
+            if way.wanted is None:
+                return
+            if isinstance(found, Entry) and found.seq == way.wanted:
                 if is_stub(found):
-                    try:
-                        self.check_stub(found)
-                    except CheckpointCorruptedError as error:
-                        if damage is None:
-                            raise
-                        damage(error)
-                    lost, stored = True, found.parent  # which nothing proves
+                    problem = self._unlisted(found)
                 else:
                     yield found
-                    wanted = found.parent
-            if wanted is None:
-                return
-        if lost:
-            return
-        raise CheckpointCorruptedError(entry.run, wanted, "a later state builds on it; it is gone")
+                way.go_on(found, proved=not is_stub(found) and not envelope.glance(found).is_delta)
+            if problem is not None:
+                if damage is None:
+                    raise problem
+                damage(problem)
+        if way.wanted is not None and not way.is_unknown:
+            reason = "a later state builds on it; it is gone"
+            raise CheckpointCorruptedError(entry.run, way.wanted, reason)
+
+    def _unlisted(self, stub: Entry) -> CheckpointCorruptedError | None:
+        """What is wrong with a stub, if no marker lists it."""
+        try:
+            self.check_stub(stub)
+        except CheckpointCorruptedError as error:
+            return error
+        return None
 
     def opening(self, run: str) -> Entry | None:
         """The entry that opened the run; None if there is no run."""
@@ -135,3 +128,41 @@ class BranchReader(EntryReader):
         if damaged is not None:
             raise damaged
         return trail[::-1]
+
+
+class _WayBack:
+    """Which checkpoint of a branch comes next, newest first.
+
+    A checkpoint builds on what was current at the entry before it. It says so itself, too; but of
+    a delta, a stub or a damaged one nothing proves that here. It counts only if the entry before
+    it is damaged.
+    """
+
+    def __init__(self, wanted: int | None) -> None:
+        self.wanted = wanted
+        self.is_unknown = False  # until the entry before the last one is read
+        self._said: list[int | None] = []  # what the last one builds on, as it says itself
+
+    def problem_at(self, found: Found) -> CheckpointCorruptedError | None:
+        """Take note of the next entry; if it is the wanted one and damaged, return why.
+
+        Raises it if nothing says where the branch continues.
+        """
+        if not isinstance(found, CheckpointCorruptedError):
+            if self.is_unknown:
+                self.wanted, self.is_unknown = current_at(found), False
+            return None
+        if self.is_unknown and self._said:
+            self.wanted, self.is_unknown = self._said[0], False
+        if self.is_unknown or found.seq is None:
+            raise found
+        if found.seq != self.wanted:
+            return None
+        self.is_unknown = True
+        self._said = [] if found.entry is None else [found.entry.parent]
+        return found
+
+    def go_on(self, found: Entry, *, proved: bool) -> None:
+        """Continue behind the wanted entry."""
+        self.wanted = found.parent if proved else self.wanted
+        self.is_unknown, self._said = not proved, [found.parent]

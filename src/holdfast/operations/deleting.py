@@ -208,10 +208,10 @@ def drop(
         if head is None or head.status == Status.DELETED:
             raise CheckpointNotFoundError(run)
         refuse_if_active(head, force)
-        damaged: set[int | None] = set()
+        damaged: dict[int | None, CheckpointCorruptedError] = {}
 
         def keep(error: CheckpointCorruptedError) -> None:
-            damaged.add(error.seq)
+            damaged.setdefault(error.seq, error)
 
         page = PAGE if newest is None else min(newest, PAGE)
         entries = core.journals.entries(run, newest_first=True, page=page, damage=keep)
@@ -220,9 +220,15 @@ def drop(
         after = live[0].seq - 1 if live and newest is not None else -1
         branch = [entry.seq for entry in core.journals.branch(run, keep, after=after)]
         live = [entry for entry in live if entry.seq not in damaged]
+        current = Tip(run, head).state_seq
         if bad is not None and _is_damaged(core, run, bad):
             gone = {bad}
+            if bad in (head.seq, current) and bad - 1 in damaged:
+                raise damaged[bad - 1]  # what would be current then is unknown
         else:
+            for seq in (head.seq, current):
+                if seq in damaged:
+                    raise damaged[seq]  # else an older one would become current, without a word
             gone = set(chooser(live, branch))
         if not gone:
             return 0
@@ -254,7 +260,7 @@ def drop(
         listed: dict[str, object] = {"dropped": str(Seqs.of(gone | begun))}
         if bodies:
             listed["rewritten"] = {str(seq): proof.hex() for seq, (_, proof) in bodies.items()}
-        listed |= _left_claims(core, found, gone)
+        listed |= _left_claims(core, found, gone, proved=bad not in gone)
         marker = core.journals.place(tip, draft._replace(meta=dump_meta(listed)))
         changes: dict[int, bytes | None] = {seq: body for seq, (body, _) in bodies.items()}
         done = core.journals.store.trim(marker, changes | dict.fromkeys(gone | begun))
@@ -264,20 +270,24 @@ def drop(
     return until_done(core, run, attempt)
 
 
-def _left_claims(core: Core, found: list[Entry], gone: Collection[int]) -> dict[str, Any]:
+def _left_claims(
+    core: Core, found: list[Entry], gone: Collection[int], *, proved: bool
+) -> dict[str, Any]:
     """For the marker: what later checkpoints still need of the claims of those that go."""
     claimed = (may_claim(entry.meta) for entry in found if entry.seq in gone)
     if not any(claimed) and not any(CARRIED in entry.meta for entry in found):
         return {}
     from holdfast.evidence.trust.inheriting import carried  # most runs claim nothing
 
-    return carried(core, found, gone)
+    return carried(core, found, gone, proved=proved)
 
 
 def _is_damaged(core: Core, run: str, seq: int) -> bool:
     """Whether the entry at this seq is damaged. Raises if it is not there at all."""
     try:
-        core.journals.entry(run, seq)
+        entry = core.journals.entry(run, seq)
+        if entry is not None and entry.size:
+            core.journals.chain(run, seq, entry)
     except CheckpointCorruptedError as error:
         try:
             found = core.journals.store.read(run, after=seq - 1, limit=1, bodies=False)

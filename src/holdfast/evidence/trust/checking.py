@@ -159,7 +159,11 @@ class Checker:
                 if standing.status is not VerificationStatus.FAILED:
                     break  # what is known of it from before decides
                 rejected.append((entry, standing))
-        return self.newest(intact_branch(self._core, run), wanted)
+        branch, damaged = intact_branch(self._core, run)
+        found = self.newest(branch, wanted)
+        if found.entry is None and damaged:
+            raise damaged[0]
+        return found
 
     def _known_branch(self, entry: Entry) -> list[Entry] | None:
         try:
@@ -204,8 +208,8 @@ class Checker:
         return verdict.status is not VerificationStatus.INCONCLUSIVE or not nobody_looked
 
 
-def intact_branch(core: Core, run: str) -> list[Entry]:
-    """The checkpoints on a run's branch before the first damaged one, newest first. Blocks.
+def intact_branch(core: Core, run: str) -> tuple[list[Entry], list[CheckpointCorruptedError]]:
+    """The checkpoints on a run's branch before the first damaged one, and the damaged. Blocks.
 
     Nobody knows what a damaged one claims, which binds those after it.
     """
@@ -214,7 +218,8 @@ def intact_branch(core: Core, run: str) -> list[Entry]:
     for error in damaged:
         _log.warning("%s; this and later checkpoints can't be verified", error)
     first = min((error.seq or 0 for error in damaged), default=None)
-    return branch if first is None else [entry for entry in branch if entry.seq < first]
+    intact = branch if first is None else [entry for entry in branch if entry.seq < first]
+    return intact, damaged
 
 
 class _Look:

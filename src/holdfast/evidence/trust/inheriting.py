@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from holdfast.codec.meta import CARRIED
+from holdfast.errors import CheckpointCorruptedError
 from holdfast.evidence.checks import needs_snapshot
 from holdfast.evidence.trust import rule, storing
 from holdfast.evidence.trust.carrying import AT, EARLIER, PACKS, newest_marker
@@ -20,7 +21,10 @@ from holdfast.evidence.trust.gathering import Gathering, branch_with_claims
 from holdfast.evidence.trust.rule import Pack, Replaced
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import is_live
+from holdfast.logs import logger
 from holdfast.model import CARRY_STATE, Entry
+
+_log = logger("holdfast.evidence")
 
 Stored = dict[str, Any]
 """A pack as the `meta` of an entry holds it."""
@@ -43,10 +47,14 @@ def inherited(core: Core, entry: Entry) -> list[list[Stored]]:
     return found[::-1]
 
 
-def carried(core: Core, entries: Sequence[Entry], gone: Collection[int]) -> dict[str, Any]:
+def carried(
+    core: Core, entries: Sequence[Entry], gone: Collection[int], *, proved: bool = True
+) -> dict[str, Any]:
     """What the marker has to hold that deletes the checkpoints at these seqs. Blocks.
 
-    `entries` are the newest entries of the run, stubs included, newest first.
+    `entries` are the newest entries of the run, stubs included, newest first. If those that go
+    are not `proved`, as they are damaged, their claims are carried as far as they can be read, and
+    replace none.
     """
     gathering = Gathering(core, needed=False)
     states = {entry.seq: entry for entry in entries if entry.kind in CARRY_STATE}
@@ -55,7 +63,7 @@ def carried(core: Core, entries: Sequence[Entry], gone: Collection[int]) -> dict
         if not is_live(entry) or entry.seq in gone:
             continue
         going = list(_going_before(entry, states, gone))
-        groups = _left_for(core, gathering, entry, going) if going else []
+        groups = _left_for(core, gathering, entry, going, proved) if going else []
         if groups:
             found[str(entry.seq)] = groups
     earlier = newest_marker(core, entries[0].run)
@@ -74,12 +82,13 @@ def _going_before(entry: Entry, states: dict[int, Entry], gone: Collection[int])
 
 
 def _left_for(
-    core: Core, gathering: Gathering, entry: Entry, going: list[Entry]
+    core: Core, gathering: Gathering, entry: Entry, going: list[Entry], proved: bool
 ) -> list[dict[str, Any]]:
     """What is left of the claims of deleted checkpoints, for the one that comes after them."""
     newer = Replaced()
     newer.add_packs(gathering.of(core, entry).packs)
-    branch = [gathering.of(core, one) for one in reversed(going)]
+    read = partial(gathering.of, core) if proved else partial(_as_stored, gathering)
+    branch = [read(one) for one in reversed(going)]
     found: list[dict[str, Any]] = []
     for seq, at, packs, _ in rule.successive(branch):
         left = _left(seq, [pack for pack in packs if pack.binds], newer, without_state=True)
@@ -87,6 +96,19 @@ def _left_for(
             found.append({AT: at, PACKS: left})
         newer.add_packs(packs)
     return found[::-1]
+
+
+def _as_stored(gathering: Gathering, entry: Entry) -> rule.CheckpointClaims:
+    """The claims of a damaged checkpoint as far as they can be read: they replace none."""
+    try:
+        claims = gathering.recorded(entry)
+    except CheckpointCorruptedError as error:
+        _log.warning("%s; what it claims is deleted with it", error)
+        return rule.CheckpointClaims(entry.seq)
+    weak = [
+        p._replace(claims=tuple(c._replace(replaces=False) for c in p.claims)) for p in claims.packs
+    ]
+    return claims._replace(packs=weak)
 
 
 def _left(
