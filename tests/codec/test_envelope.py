@@ -23,7 +23,8 @@ def sealed(content: bytes, flags: int = 0, size: int | None = None, base: bytes 
 
 def vouches(entry: Entry, previous: bytes, base: bytes = b"") -> bool:
     stored = envelope.check(entry)
-    return envelope.vouches(entry, previous, stored.proof_with(base))
+    proof = stored.proof_with(base) if stored.is_delta else stored.said_proof
+    return envelope.vouches(entry, previous, proof)
 
 
 @given(st.binary(min_size=1, max_size=9000))

@@ -83,7 +83,7 @@ def forged(entry: Entry, value: object, flags: int = 0) -> Entry:
     entry = entry._replace(size=len(content))
     beside = b""
     if flags & envelope.REWRITTEN:
-        beside = envelope._beside(envelope.glance(entry).proof_with(), entry.seq + 1)
+        beside = envelope._beside(envelope.glance(entry).said_proof, entry.seq + 1)
     checksum = envelope._checksum(entry.digest, envelope._clear(entry), flags, beside, content)
     return entry._replace(body=envelope._wrap(flags, checksum, beside, content))
 

@@ -47,7 +47,7 @@ _UNPACK_HEADER: Final = struct.Struct("<BBI").unpack_from
 _JSON_CLOSE: Final = b"\n}"
 _JSON_OPEN: Final = re.compile(
     rb'\{"format": 2, "flags": ([0-9]{1,3}), "checksum": "([0-9a-f]{8})"'
-    rb'(?:, "proof": "([0-9a-f]{64})", "marker": ([0-9]{1,18}))?'
+    rb'(?:, "proof": "([0-9a-f]{64})"(?:, "marker": ([0-9]{1,18}))?)?'
     rb'(?:, "content": "([A-Za-z0-9+/=]*)")?, "state":\n'
 )
 _JSON_FORMAT: Final = re.compile(rb'\{"format": (?!2,)([0-9]{1,9}), "flags": ([0-9]{1,9}),')
@@ -70,7 +70,7 @@ class Stored(NamedTuple):
 
     flags: int
     content: bytes
-    proof: bytes  # of a rewritten one: that of what was first stored; else empty
+    proof: bytes  # of a delta, or of what was first stored and is rewritten now; else empty
     marker: int  # of a rewritten one: the seq of the entry that vouches for it
 
     @property
@@ -78,9 +78,19 @@ class Stored(NamedTuple):
         """Whether the content is a change to another state."""
         return bool(self.flags & DELTA)
 
-    def proof_with(self, base: bytes = b"") -> bytes:
-        """The proof of what was first stored, given that of its base."""
-        return self.proof or prove(self.flags, self.content, base)
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether the content is not what was first stored."""
+        return bool(self.flags & REWRITTEN)
+
+    @property
+    def said_proof(self) -> bytes:
+        """The proof that its digest covers. Of a delta, its content has still to be compared."""
+        return self.proof or prove(self.flags, self.content)
+
+    def proof_with(self, base: bytes) -> bytes:
+        """The proof of a delta's content, given that of its base."""
+        return prove(self.flags, self.content, base)
 
     @property
     def own_proof(self) -> bytes:
@@ -148,8 +158,9 @@ def seal(front: Front, back: Back, previous: bytes, packed: Packed) -> Entry:
     flags, content, proof = packed
     clear = ormsgpack.packb((VERSION, *front, *back))
     digest = _sha256(previous + clear + proof)
-    checksum = _checksum(digest, clear, flags, b"", content)
-    return Entry._make((*front, digest, *back, _wrap(flags, checksum, b"", content)))
+    beside = proof if flags & DELTA else b""  # so that its fields are proved without its base
+    checksum = _checksum(digest, clear, flags, beside, content)
+    return Entry._make((*front, digest, *back, _wrap(flags, checksum, beside, content)))
 
 
 def reseal(entry: Entry, encoding: bytes, proof: bytes, marker: int) -> tuple[bytes, bytes]:
@@ -203,8 +214,8 @@ def glance(entry: Entry) -> Stored:
     """
     try:
         flags, _, beside, content = _unwrap(entry)
-        if not beside:
-            return Stored(flags, content, b"", 0)
+        if not flags & REWRITTEN:
+            return Stored(flags, content, beside, 0)
         if flags & DELTA:
             raise ValueError("it was rewritten as a delta")
         return Stored(flags, content, beside[:_PROOF], varint.take(beside, _PROOF)[0])
@@ -311,8 +322,10 @@ def _json_head(flags: int, checksum: int, beside: bytes) -> bytes:
     head = b'{"format": 2, "flags": %d, "checksum": "%08x"' % (flags, checksum)
     if not beside:
         return head
-    proof, marker = beside[:_PROOF].hex().encode(), varint.take(beside, _PROOF)[0]
-    return head + b', "proof": "%b", "marker": %d' % (proof, marker)
+    head += b', "proof": "%b"' % beside[:_PROOF].hex().encode()
+    if len(beside) == _PROOF:
+        return head
+    return head + b', "marker": %d' % varint.take(beside, _PROOF)[0]
 
 
 def _unwrap(entry: Entry) -> tuple[int, int, bytes, bytes]:
@@ -328,6 +341,8 @@ def _unwrap(entry: Entry) -> tuple[int, int, bytes, bytes]:
     at = _HEADER
     if flags & REWRITTEN:
         _, at = varint.take(body, _HEADER + _PROOF)
+    elif flags & DELTA:
+        at += _PROOF
     return flags, checksum, body[_HEADER:at], body[at:]
 
 
@@ -347,9 +362,16 @@ def _unwrap_json(entry: Entry) -> tuple[int, int, bytes, bytes]:
     if flags & ~_FLAGS:
         raise _unknown(entry, VERSION, flags)
     rewritten, readable = bool(flags & REWRITTEN), bool(flags & READABLE)
-    if rewritten is (found[3] is None) or readable is (found[5] is not None):
+    has_proof = bool(flags & (REWRITTEN | DELTA))
+    if (
+        has_proof is (found[3] is None)
+        or rewritten is (found[4] is None)
+        or readable is (found[5] is not None)
+    ):
         raise ValueError("the JSON envelope was altered")
-    beside = _beside(bytes.fromhex(found[3].decode()), int(found[4])) if rewritten else b""
+    beside = bytes.fromhex(found[3].decode()) if has_proof else b""
+    if rewritten:
+        beside = _beside(beside, int(found[4]))
     if not readable:
         return flags, checksum, beside, binascii.a2b_base64(found[5], strict_mode=True)
     content = body[found.end() : -len(_JSON_CLOSE)]

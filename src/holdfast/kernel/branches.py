@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from holdfast.codec import envelope
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.entries import EntryReader, current_at, is_stub, state_seq
-from holdfast.kernel.pages import Damage, Found, pass_by
+from holdfast.kernel.pages import Damage, Found
 from holdfast.model import Entry, Kind, Status, erases
 
 FEW: Final = 8  # entries to read at first where their bodies may be large
@@ -31,7 +30,7 @@ class BranchReader(EntryReader):
             damage(error)
             head = next(
                 self.entries(
-                    run, bodies=True, newest_first=True, after=error.seq, page=1, damage=pass_by
+                    run, bodies=True, newest_first=True, after=error.seq, page=1, damage=damage
                 ),
                 None,
             )
@@ -60,12 +59,12 @@ class BranchReader(EntryReader):
                     problem = self._unlisted(found)
                 else:
                     yield found
-                way.go_on(found, proved=not is_stub(found) and not envelope.glance(found).is_delta)
+                way.go_on(found, proved=not is_stub(found))
             if problem is not None:
                 if damage is None:
                     raise problem
                 damage(problem)
-        if way.wanted is not None and not way.is_unknown:
+        if not way.is_unknown:
             reason = "a later state builds on it; it is gone"
             raise CheckpointCorruptedError(entry.run, way.wanted, reason)
 
@@ -134,7 +133,7 @@ class _WayBack:
     """Which checkpoint of a branch comes next, newest first.
 
     A checkpoint builds on what was current at the entry before it. It says so itself, too; but of
-    a delta, a stub or a damaged one nothing proves that here. It counts only if the entry before
+    a stub or a damaged one nothing proves that here. It counts only if the entry before
     it is damaged.
     """
 

@@ -28,8 +28,8 @@ T = TypeVar("T")
 class EntryReader:
     """Reads the entries of journals.
 
-    Those that it returns with their bodies are proved, except for deltas: `Reader.chain` proves
-    those. Damage raises `CheckpointCorruptedError` where something depends on it.
+    Those that it returns with their bodies are proved; `Reader.chain` proves what deltas hold.
+    Damage raises `CheckpointCorruptedError` where something depends on it.
     """
 
     def __init__(self, store: Store) -> None:
@@ -75,10 +75,6 @@ class EntryReader:
         """The run's newest entry, proved: its kind and parent say which state is current."""
         head, before = self._pair(run)
         return None if head is None else self._proved(head, before)
-
-    def known_proof(self, entry: Entry) -> bytes | None:
-        """The proof of an entry's content, if it is known without reading more."""
-        return None
 
     def check_stub(self, entry: Entry) -> None:
         """Raise `CheckpointCorruptedError` unless a marker says that the entry was deleted."""
@@ -131,18 +127,11 @@ class EntryReader:
         return found[0] if found and found[0].seq == seq else None
 
     def _proved(self, entry: Entry, before: bytes | None) -> Entry:
-        """The entry, if its digest proves it; a delta is proved by `chain`."""
+        """The entry, if its digest proves it; the content of a delta is proved by `chain`."""
         stored = envelope.glance(entry)
-        if stored.is_delta:
-            proof = self.known_proof(entry)
-            if proof is None:
-                envelope.check(entry)
-                return entry
-        else:
-            proof = stored.proof_with()
-        if stored.proof:
+        if stored.is_rewritten:
             self.vouch(entry, stored)
-        prove(entry, before, proof)
+        prove(entry, before, stored.said_proof)
         return entry
 
     def entries(

@@ -132,7 +132,9 @@ class Journals(Reader):
         """Ask the store for the run's head, and for the state there if wanted. Blocks."""
         settled = self._settled_tip(run)
         try:
-            head = self.store.last(run)
+            head = self.checked_head(run)
+        except UnknownFormatError:
+            raise  # a newer version wrote it, which may have more to say on what follows
         except CheckpointCorruptedError as error:
             return self._blind_tip(run, error)
         return self._learned(run, head, settled, with_state)
@@ -156,14 +158,10 @@ class Journals(Reader):
                 log.warning("%s", EntriesLostError(run, settled[1], tip.seq))
             settled[0].broken = True
         try:
-            if head is not None:
-                envelope.check(head)
             if with_state and head is not None and tip.state_seq is not None:
                 base = self._base_of(head)
                 tip.base_seq = None if base is None else base.seq
                 tip.chain = None if base is None else self.chain(run, base.seq, base)
-        except UnknownFormatError:
-            raise  # a newer version wrote it, which may have more to say on what follows
         except CheckpointCorruptedError:
             tip.damaged = True
         with self._lock:
@@ -194,12 +192,18 @@ class Journals(Reader):
 
     def _blind_tip(self, run: str, error: CheckpointCorruptedError) -> Tip:
         """A tip behind a head that can't be read: a whole state may still follow it."""
-        seq = self.head_seq(run) if error.seq is None else error.seq
+        seq = self.head_seq(run)
         if seq is None:
             raise error
         error = damaged_at(self.store, run, seq, error)
         tip = Tip(run, error.entry)
         tip.damaged = True
+        try:
+            opening = self.opening(run)
+        except CheckpointCorruptedError:
+            opening = None
+        if opening is not None:  # what a damaged head says of these is not proved
+            tip.flow, tip.thread, tip.owner = opening.flow, opening.thread, opening.owner
         if error.entry is None:
             tip.seq, tip.exists, tip.digest = seq, True, error.digest
             tip.term = seq  # for all that is known, it says who holds the run
@@ -343,14 +347,6 @@ class Journals(Reader):
             return self.decode(encoding)
         except ValueError as error:
             raise CheckpointCorruptedError(run, seq, f"it can't be decoded: {error}") from None
-
-    def known_proof(self, entry: Entry) -> bytes | None:
-        """The proof of an entry's content, if it is the state that this process knows."""
-        with self._lock:  # the tip moves on with every save
-            known = self.tip(entry.run)
-            if known and known.chain and (known.seq, known.digest) == (entry.seq, entry.digest):
-                return known.chain.proof if known.base_seq == entry.seq else None
-        return None
 
     def current_state(self, head: Entry) -> bytes:
         """The encoded state that this head stands on; from memory if it is the one we know."""

@@ -50,6 +50,14 @@ def prove(entry: Entry, before: bytes | None, proof: bytes) -> None:
     raise CheckpointCorruptedError(entry.run, entry.seq, reason)
 
 
+def compare(entry: Entry, stored: Stored, base: bytes) -> None:
+    """Raise `CheckpointCorruptedError` unless a delta's content is what its proof is of."""
+    if stored.proof_with(base) != stored.proof:
+        envelope.check(entry)
+        reason = "its content, or a state that it builds on, is not what was written"
+        raise CheckpointCorruptedError(entry.run, entry.seq, reason)
+
+
 class Prover:
     """Proves the entries of one run, given in the order of their seqs.
 
@@ -74,21 +82,19 @@ class Prover:
     def prove(self, entry: Entry) -> Proof | None:
         """Raise `CheckpointCorruptedError` unless the entry is proved; returns by what.
 
-        None for a delta whose base was not among the entries before it, or is not proved itself.
+        None for a delta whose base was not among the entries before it, or is not proved itself:
+        its fields are proved, and its content is not.
         """
         self.pass_over(entry.seq, entry.digest)
         stored = self._look(entry)
-        base = b""
-        if stored.is_delta:
-            known = self._proofs.get(envelope.base(entry, stored))
-            if known is None:
-                envelope.check(entry)
-                return None
-            base = known
-        if stored.proof:
+        if stored.is_rewritten:
             self._vouch(entry, stored)
-        proof = stored.proof_with(base)
-        prove(entry, self._digests.get(entry.seq - 1), proof)
+        prove(entry, self._digests.get(entry.seq - 1), stored.said_proof)
+        if stored.is_delta:
+            base = self._proofs.get(envelope.base(entry, stored))
+            if base is None:
+                return None
+            compare(entry, stored, base)
         if entry.size:
-            self._proofs[entry.seq] = proof
-        return "rewritten" if stored.proof else "proved"
+            self._proofs[entry.seq] = stored.said_proof
+        return "rewritten" if stored.is_rewritten else "proved"

@@ -9,7 +9,7 @@ from holdfast.codec.chain import Chain, Landmark
 from holdfast.codec.envelope import Content, Stored
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.heads import RunHead
-from holdfast.kernel.branches import FEW, BranchReader
+from holdfast.kernel.branches import BranchReader
 from holdfast.kernel.proving import prove
 from holdfast.model import Entry
 from holdfast.store import PAGE, RunFilter, Store
@@ -68,8 +68,10 @@ class Reader(BranchReader):
         while content.is_delta:
             deltas.append((entry, stored, content))
             if content.base not in found:
-                end = seq - 1 if seq - content.base <= FEW else content.base
-                found |= self._range(run, min(content.landmark, content.base), end)
+                first = min(content.landmark, content.base)
+                found |= self._range(
+                    run, first - 1 if look is envelope.check else first, content.base
+                )
             base = found.get(content.base)
             if base is None or not base.size:
                 if self._is_rewritten(entry):
@@ -80,22 +82,23 @@ class Reader(BranchReader):
             entry = base
             stored = look(self.bounded(entry))
             content = envelope.unseal(entry, stored)
-        whole, proof = self.applied(entry, content), stored.proof_with()
+        whole, proof = self.applied(entry, content), stored.said_proof
         landmark = Landmark(entry.seq, whole, proof, len(entry.body))
         if not deltas:
             return Chain(whole, proof, newest.kind, landmark), stored.flags
-        if stored.proof:
-            self._markers.vouch(entry, stored)
+        if stored.is_rewritten:
+            self.vouch(entry, stored)
         last_landmark = deltas[0][2].landmark
         links = link_bytes = 0
         encoding = bytearray(whole)
-        if look is envelope.check:
-            self._blame(entry, proof, found)
+        if look is envelope.check and entry.seq - 1 in found:
+            prove(entry, found[entry.seq - 1].digest, proof)  # or is the keyframe to blame?
         for entry, stored, content in reversed(deltas):
             encoding = self._patched(entry, content, encoding)
             proof = stored.proof_with(proof)
-            if look is envelope.check:
-                self._blame(entry, proof, found)
+            if proof != stored.proof and (look is envelope.check or entry is newest):
+                reason = "its content, or a state that it builds on, is not what was written"
+                raise CheckpointCorruptedError(run, entry.seq, reason)
             if content.landmark == entry.seq:
                 held = bytes(encoding) if entry.seq == last_landmark else b""
                 landmark = landmark.span(entry.seq, held, proof, len(entry.body))
@@ -103,17 +106,8 @@ class Reader(BranchReader):
             else:
                 links += 1
                 link_bytes += len(entry.body)
-        before = found.get(seq - 1)
-        digest = self._digest_at(run, seq - 1) if before is None else before.digest
-        prove(newest, digest, proof)
         state = bytes(encoding) if links else landmark.encoding
         return Chain(state, proof, newest.kind, landmark, links, link_bytes), deltas[0][1].flags
-
-    def _blame(self, entry: Entry, proof: bytes, found: dict[int, Entry]) -> None:
-        """Raise for a link that is not proved, as far as the entry before it is known."""
-        before = found.get(entry.seq - 1)
-        if before is not None:
-            prove(entry, before.digest, proof)
 
     def applied(self, entry: Entry, content: Content, base: bytes = b"") -> bytes:
         """The state that an entry's content is, or makes of the one that it is a change to."""

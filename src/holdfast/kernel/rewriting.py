@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from contextlib import suppress
 
 from holdfast.codec import envelope
 from holdfast.codec.chain import SMALL_STATE
@@ -16,11 +15,12 @@ from holdfast.model import Entry
 
 
 def rewrites(
-    reader: Reader, entries: list[Entry], gone: Collection[int], marker: int
+    reader: Reader, entries: list[Entry], gone: Collection[int], marker: int, *, past_damage: bool
 ) -> dict[int, tuple[bytes, bytes]]:
     """New bodies, and their proofs, for those of a run's entries that stay, but build on one that goes.
 
-    Those that can't be read any more stay as they are.
+    One that can't be read raises `CheckpointCorruptedError`; with `past_damage` it stays as it is,
+    and what it builds on is gone.
     """
     if not gone:
         return {}
@@ -38,7 +38,11 @@ def rewrites(
         if entry.seq > max(stay):
             break
         if entry.seq in stay and envelope.base(entry) in gone:
-            with suppress(CheckpointCorruptedError):
+            try:
                 chain, _ = reader.chain_as_stored(entry.run, entry.seq, entry)
-                found[entry.seq] = envelope.reseal(entry, chain.encoding, chain.proof, marker)
+            except CheckpointCorruptedError:
+                if not past_damage:
+                    raise
+                continue
+            found[entry.seq] = envelope.reseal(entry, chain.encoding, chain.proof, marker)
     return found

@@ -360,7 +360,7 @@ class _Copy:
                 continue
             if is_stub(entry):
                 changes[entry.seq] = None
-            elif envelope.check(entry).proof:
+            elif envelope.check(entry).is_rewritten:
                 changes[entry.seq] = self._in_form(entry).body
         self.target.store.trim(marker, changes)
         self.states.difference_update(seq for seq, body in changes.items() if body is None)

@@ -256,7 +256,7 @@ def drop(
             )
         else:
             draft = Draft(Kind.TRIM.value, head.status, step=head.step, type=head.type)
-        bodies = rewrites(core.journals, found, gone, tip.seq + 1)
+        bodies = rewrites(core.journals, found, gone, tip.seq + 1, past_damage=bad in gone)
         listed: dict[str, object] = {"dropped": str(Seqs.of(gone | begun))}
         if bodies:
             listed["rewritten"] = {str(seq): proof.hex() for seq, (_, proof) in bodies.items()}

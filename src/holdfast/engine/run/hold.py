@@ -260,7 +260,7 @@ class Hold:
         if entry.entry_id in self._lost:
             drafts[:1] = []  # ours: it did arrive
         elif entry.kind in FROM_OUTSIDE or entry.kind == Kind.PAUSE:
-            prove(entry, self.last[1], envelope.glance(entry).proof_with())
+            prove(entry, self.last[1], envelope.glance(entry).said_proof)
             # A pause of another's comes without a claim only if nobody held the run: we had stopped.
             self.absorbed.append(entry)
         else:
