@@ -60,7 +60,7 @@ def forks_forget_what_was_claimed_before(patch: pytest.MonkeyPatch) -> None:
 
 
 def pruning_forgets_what_was_claimed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gathering, "carried_claims", lambda *args: {})
+    patch.setattr(gathering, "carried_claims", lambda *args, **how: {})
 
 
 @pytest.mark.parametrize(
