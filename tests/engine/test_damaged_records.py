@@ -411,3 +411,50 @@ def test_copies_between_kinds_of_stores_keep_every_byte_and_go_on(tmp_path: Path
                 assert there.verify("r").ok
                 assert there.load("r", seq=4).state == states[3]  # type: ignore[union-attr]
     assert again.read("r") == packed.read("r")
+
+
+def with_digest(path: Path, value: object, seq: int) -> None:
+    """Forge an entry of run `r` so that it follows the one before it."""
+    with hf.SyncCheckpointer(path) as cp:
+        before = cp.store.read("r", after=seq - 2, limit=1)[0].digest
+
+    def change(entry: Entry) -> Entry:
+        packed = envelope.keyframe(values.encode(value))
+        size = len(values.encode(value))
+        entry = entry._replace(size=size)
+        return envelope.seal(entry[:6], entry[7:18], before, packed)
+
+    tamper(path, change, seq)
+
+
+def test_what_a_run_went_back_to_is_named_by_its_digest(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    interrupted(path)
+    seq = result_seq(path)
+    with hf.SyncCheckpointer(path) as cp:
+        cp.rollback("r", seq=seq)
+    with_digest(path, 1_000_000, seq)
+    with pytest.raises(hf.CheckpointCorruptedError, match=f"r@{seq} is damaged"):
+        resumed(path)
+
+
+def test_what_stands_before_a_deleted_checkpoint_is_proved_by_the_deletion(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with hf.SyncCheckpointer(path) as cp:
+        seqs = [cp.save("r", {"n": n}).seq for n in range(6)]
+        cp.delete("r", seq=seqs[3])
+        assert cp.verify("r").ok
+    with_digest(path, {"n": 7}, seqs[2])
+    with hf.SyncCheckpointer(path) as cp:
+        assert not cp.verify("r").ok
+
+
+def test_a_damaged_beginning_is_not_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    interrupted(path)
+    tamper(path, lambda entry: entry._replace(meta="{}"), 0)
+    with (
+        hf.SyncCheckpointer(path) as cp,
+        pytest.raises(hf.CheckpointCorruptedError, match="r@0"),
+    ):
+        cp.delete("r", seq=0, force=True)

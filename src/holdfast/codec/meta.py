@@ -128,6 +128,8 @@ class Meta:
     checkpoints = Key(list, _NONE)  # of a verdict: the seqs it is about
     after = Key(str, "")  # of a tombstone: the digest of the entry before it, in hex
     dropped_seqs = Key(str, "", "dropped")
+    behind = Key(dict, _NO_FIELDS)  # of a marker: by seq that was dropped, the digest before it
+    target = Key(str, None)  # of a rollback: the digest of the checkpoint it leads to, in hex
     rewritten = Key(dict, _NO_FIELDS)  # of a marker: by seq, the proof of its new body, in hex
 
     # the slots of processes

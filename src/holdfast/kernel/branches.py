@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from holdfast.codec.meta import Meta
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.entries import EntryReader, current_at, is_stub, state_seq
 from holdfast.kernel.pages import Damage, Found
@@ -101,6 +102,7 @@ class BranchReader(EntryReader):
                 break
             found.append(entry)
         # From the end back, because a rollback may lead to what an earlier one left behind.
+        digests = {e.seq: e.digest.hex() for e in found if isinstance(e, Entry)}
         trail: list[Entry] = []
         back_to: int | None = None
         damaged: CheckpointCorruptedError | None = None  # the first, of which others follow
@@ -115,7 +117,8 @@ class BranchReader(EntryReader):
             if entry.kind == Kind.TRIM:
                 continue
             if entry.status == Status.DELETED and entry.kind != Kind.TOMBSTONE:
-                self.check_stub(entry)
+                known = digests.get(entry.seq - 1) if bodies else None
+                self.check_stub(entry, None if known is None else bytes.fromhex(known))
                 continue
             trail.append(entry)
             if opens:
@@ -124,6 +127,10 @@ class BranchReader(EntryReader):
                 if erases(entry):
                     break
                 back_to = -1 if entry.parent is None else entry.parent
+                said = Meta(entry).target if bodies else None
+                if said is not None and digests.get(back_to, said) != said:
+                    reason = "it is not the checkpoint that the run went back to"
+                    damaged = CheckpointCorruptedError(run, back_to, reason)
         if damaged is not None:
             raise damaged
         return trail[::-1]

@@ -13,7 +13,7 @@ from holdfast.errors import StateTooLargeError
 from holdfast.kernel.core import WARN_STATE_BYTES, Core
 from holdfast.kernel.journal import KEEP, Draft
 from holdfast.logs import logger
-from holdfast.model import Kind, Status, check_id
+from holdfast.model import Entry, Kind, Status, check_id
 from holdfast.seams import new_id
 
 log = logger()
@@ -169,3 +169,22 @@ def _seconds(value: object) -> float:
     if not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"duration must be a finite number of seconds, not {value!r}")
     return float(value)
+
+
+def rollback_to(target: Entry | None, facts: Mapping[str, Any] | None = None) -> Draft:
+    """The entry by which a run goes back to a checkpoint, or to its beginning.
+
+    It names the checkpoint's digest: what was left behind no longer proves that.
+    """
+    meta = dict(facts or {})
+    if target is None:
+        return Draft(Kind.ROLLBACK.value, Status.OPEN.value, parent=None, meta=dump_meta(meta))
+    meta["target"] = target.digest.hex()
+    return Draft(
+        Kind.ROLLBACK.value,
+        Status.OPEN.value,
+        parent=target.seq,
+        step=target.step,
+        type=target.type,
+        meta=dump_meta(meta),
+    )

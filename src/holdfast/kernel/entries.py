@@ -76,9 +76,12 @@ class EntryReader:
         head, before = self._pair(run)
         return None if head is None else self._proved(head, before)
 
-    def check_stub(self, entry: Entry) -> None:
-        """Raise `CheckpointCorruptedError` unless a marker says that the entry was deleted."""
-        self._markers.check_stub(entry)
+    def check_stub(self, entry: Entry, before: bytes | None = None) -> None:
+        """Raise `CheckpointCorruptedError` unless a marker says that the entry was deleted.
+
+        Also if the digest of the entry `before` it is not the one that it had then.
+        """
+        self._markers.check_stub(entry, before)
 
     def vouch(self, entry: Entry, stored: Stored) -> None:
         """Raise `CheckpointCorruptedError` unless its marker lists this rewritten body."""

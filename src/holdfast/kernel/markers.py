@@ -23,6 +23,7 @@ class _Known:
     def __init__(self) -> None:
         self.last: tuple[int, bytes] = -1, b""  # the seq and digest of the last entry that was read
         self.dropped = Seqs([])  # what the markers list of the entries before them
+        self.behind: dict[str, str] = {}  # by seq of some that were dropped: the digest before it
 
     def lists(self, entry: Entry) -> bool:
         """Whether a marker behind the entry says that it was deleted."""
@@ -57,17 +58,24 @@ class Markers:
             reason = "it was rewritten, and is not what its marker lists"
             raise CheckpointCorruptedError(entry.run, entry.seq, reason)
 
-    def check_stub(self, entry: Entry) -> None:
-        """Raise `CheckpointCorruptedError` unless a marker says that the entry was deleted."""
+    def check_stub(self, entry: Entry, before: bytes | None = None) -> None:
+        """Raise `CheckpointCorruptedError` unless a marker says that the entry was deleted.
+
+        Also if the entry `before` it has another digest than it had then.
+        """
         if entry.kind not in _KINDS:
             reason = f"it was deleted, and what is left of it has no known kind: {entry.kind!r:.99}"
             raise CheckpointCorruptedError(entry.run, entry.seq, reason)
         known = self._known.get(entry.run)
-        if known is not None and known.lists(entry):
-            return
-        if not self._read_on(entry.run).lists(entry):
+        if known is None or not known.lists(entry):
+            known = self._read_on(entry.run)
+        if not known.lists(entry):
             reason = "it is gone, and no entry behind it says that it was deleted"
             raise CheckpointCorruptedError(entry.run, entry.seq, reason)
+        said = known.behind.get(str(entry.seq))
+        if before is not None and said is not None and before.hex() != said:
+            reason = "it is not what was there when the entry after it was deleted"
+            raise CheckpointCorruptedError(entry.run, entry.seq - 1, reason)
 
     def _read_on(self, run: str) -> _Known:
         """The markers of a run. Only what was added since the last time is read."""
@@ -88,6 +96,7 @@ class Markers:
                     marker = self._marker(run, entry.seq)
                     if marker is not None:
                         found.append(Meta(marker).dropped.before(entry.seq))
+                        known.behind |= Meta(marker).behind
         if len(found) > 1:
             known.dropped = Seqs.union(found)
         self._known[run] = known

@@ -79,6 +79,10 @@ class Prover:
             self._digests = {at: one for at, one in self._digests.items() if at > oldest}
             self._proofs = {at: one for at, one in self._proofs.items() if at > oldest}
 
+    def digest_before(self, entry: Entry) -> bytes | None:
+        """The digest of the entry before this one, if it was among those."""
+        return self._digests.get(entry.seq - 1)
+
     def prove(self, entry: Entry) -> Proof | None:
         """Raise `CheckpointCorruptedError` unless the entry is proved; returns by what.
 

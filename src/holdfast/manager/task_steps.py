@@ -28,6 +28,7 @@ from holdfast.evidence.trust.indexing import Index
 from holdfast.evidence.trust.storing import evidence_meta, pack_digest, pack_of
 from holdfast.kernel import compose
 from holdfast.kernel.appending import alias_of, append_if
+from holdfast.kernel.compose import rollback_to
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.entries import state_seq
 from holdfast.kernel.journal import Draft
@@ -118,14 +119,7 @@ def begin(core: Core, run: str, draft: Draft, back: GoingBack | None) -> Op[Entr
         target = None if back.target is None else core.journals.entry(run, back.target)
         if back.target is not None and target is None:
             raise CheckpointNotFoundError(run, checkpoint_id(run, back.target))
-        gone_back = Draft(
-            Kind.ROLLBACK.value,
-            Status.OPEN.value,
-            parent=back.target,
-            step=target.step if target else None,
-            type=target.type if target else None,
-        )
-        return [gone_back, draft]
+        return [rollback_to(target), draft]
 
     return (yield from append_if(core, run, decide, past_damage=True))
 

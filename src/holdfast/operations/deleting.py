@@ -223,6 +223,8 @@ def drop(
         current = Tip(run, head).state_seq
         if bad is not None and _is_damaged(core, run, bad):
             gone = {bad}
+            if bad == 0:
+                core.journals.entry(run, 0)  # raises: without its beginning a run is nothing
             if bad in (head.seq, current) and bad - 1 in damaged:
                 raise damaged[bad - 1]  # what would be current then is unknown
         else:
@@ -257,7 +259,13 @@ def drop(
         else:
             draft = Draft(Kind.TRIM.value, head.status, step=head.step, type=head.type)
         bodies = rewrites(core.journals, found, gone, tip.seq + 1, past_damage=bad in gone)
-        listed: dict[str, object] = {"dropped": str(Seqs.of(gone | begun))}
+        dropped = gone | begun
+        listed: dict[str, object] = {"dropped": str(Seqs.of(dropped))}
+        listed["behind"] = {
+            str(entry.seq + 1): entry.digest.hex()
+            for entry in found
+            if entry.seq + 1 in dropped and entry.seq not in dropped
+        }
         if bodies:
             listed["rewritten"] = {str(seq): proof.hex() for seq, (_, proof) in bodies.items()}
         listed |= _left_claims(core, found, gone, proved=bad not in gone)

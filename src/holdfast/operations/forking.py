@@ -13,7 +13,6 @@ from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.pages import pass_by
 from holdfast.model import CARRY_STATE, Entry, Kind, Status
-from holdfast.operations.reading import newest_readable
 
 MAX_INHERITED: Final = 4 << 20  # characters of claims: some ten thousand files
 
@@ -42,7 +41,10 @@ def refuse_undone(core: Core, run: str, seq: int) -> None:
 
     A run continued from there would take that step for done.
     """
-    head = newest_readable(core.journals, run)
+    try:
+        head = core.journals.checked_head(run)
+    except CheckpointCorruptedError:
+        return  # what it said is lost; the checkpoint itself is intact
     if head is None:
         return
     past = core.journals.entries(run, damage=pass_by)

@@ -173,13 +173,7 @@ def rollback(
     yield from flush(core)
     target: Checkpoint = yield partial(require, core, run_id, seq, checkpoint_id)
     yield partial(forking.refuse_undone, core, run_id, target.seq)
-    draft = Draft(
-        Kind.ROLLBACK.value,
-        Status.OPEN.value,
-        parent=target.seq,
-        step=target.step,
-        type=target.type,
-    )
+    draft = compose.rollback_to(target.entry)
     yield from append(core, run_id, draft, target=target.seq)
     return target
 

@@ -92,7 +92,7 @@ def _proof(journals: Journals, prover: Prover, entry: Entry) -> str:
     """What vouches for an entry. Raises `CheckpointCorruptedError` if nothing does."""
     if is_stub(entry):
         prover.pass_over(entry.seq, entry.digest)
-        journals.check_stub(entry)
+        journals.check_stub(entry, prover.digest_before(entry))
         return "deleted"
     proof = prover.prove(entry)
     if proof is None:

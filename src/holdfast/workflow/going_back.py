@@ -12,6 +12,7 @@ from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History
 from holdfast.errors import CheckpointNotFoundError, RunActiveError
 from holdfast.kernel.appending import append_at
+from holdfast.kernel.compose import rollback_to
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
 from holdfast.model import Entry, Kind, Status
@@ -71,12 +72,7 @@ def _drafts(
     target = results[last] if last >= 0 else None
     if target is not None:
         forking.refuse_undone(core, history.run, target.seq)
-    back = Draft(
-        Kind.ROLLBACK.value,
-        Status.OPEN.value,
-        parent=None if target is None else target.seq,
-        step=None if target is None else target.step,
-    )
+    back = rollback_to(target)
     begin = -1 if target is None else target.seq
     kept = [] if wanted.after_step else _still_hold(history)
     again = [_again(core, e) for e in kept if begin < e.seq < results[found].seq]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from holdfast.codec.meta import EVIDENCE, Meta, dump_meta
+from holdfast.codec.meta import EVIDENCE, Meta
 from holdfast.engine.events import CheckpointRejected
 from holdfast.engine.options import Options
 from holdfast.engine.program import StaleStepError
 from holdfast.engine.resume.history import History
 from holdfast.errors import VerificationError
+from holdfast.kernel.compose import rollback_to
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.pages import pass_by
@@ -43,11 +44,7 @@ class Retreat(NamedTuple):
         facts: dict[str, Any] = {"rejected": reasons, "rejections": len(self.rejected)}
         facts |= {"epoch": self.epoch} if self.epoch else {}
         facts |= {"anew": True} if self.anew else {}
-        target = None if self.to is None else self.to.seq
-        step = None if self.to is None else self.to.step
-        return Draft(
-            Kind.ROLLBACK.value, Status.OPEN.value, parent=target, step=step, meta=dump_meta(facts)
-        )
+        return rollback_to(self.to, facts)
 
 
 def examine(core: Core, history: History, options: Options) -> Retreat | None:

@@ -106,8 +106,7 @@ def _drafts(core: Core, make: Make, plan: Plan, history: History, wanted: Wanted
     drafts = []
     target = None if place.entry is None else place.entry.seq
     if over or target != state_seq(history.head):
-        step = None if place.entry is None else place.entry.step
-        drafts.append(Draft(Kind.ROLLBACK.value, Status.OPEN.value, parent=target, step=step))
+        drafts.append(compose.rollback_to(place.entry))
     if wanted.override is not None or moved:
         drafts.append(_edited(core, plan, history.run, place, state))
     return drafts
