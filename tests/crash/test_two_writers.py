@@ -184,16 +184,17 @@ def test_a_rollback_never_leads_to_what_is_gone(
     url = url_of(kind, tmp_path)
     with hf.SyncCheckpointer(url) as one, hf.SyncCheckpointer(url) as other:
         first, *_ = [other.save(RUN, {"n": n}) for n in range(4)]
-        last = one.store.last
+        read = one.store.read
 
-        def too_late(run: str) -> Any:
-            if rival == "clear":
-                other.clear(RUN)
-            else:
-                other.prune(RUN, keep_latest=1)
-            return last(run)
+        def too_late(run: str, **which: Any) -> Any:
+            if which.get("newest_first"):  # the head, behind which it is about to be written
+                if rival == "clear":
+                    other.clear(RUN)
+                else:
+                    other.prune(RUN, keep_latest=1)
+            return read(run, **which)
 
-        monkeypatch.setattr(one.store, "last", too_late)
+        monkeypatch.setattr(one.store, "read", too_late)
         with pytest.raises(hf.CheckpointNotFoundError):
             one.rollback(RUN, seq=first.seq)
         current = other.load(RUN)

@@ -437,6 +437,11 @@ def _none(case: Case, place: Any) -> Iterable[int]:
     return ()
 
 
+def _forked(case: Case, place: Any) -> Iterable[int]:
+    """A fork of a flow's run needs its beginning, too."""
+    return {0, *_state(case, place)}
+
+
 def _pruned(case: Case, place: Any) -> Iterable[int]:
     """What is pruned depends on what is current, and on what child runs claim."""
     if place not in ("pruned", "latest"):
@@ -492,7 +497,7 @@ PLAIN = (
     Operation(one_run, _head, shows_index=True),
     Operation(diff, _pair),
     Operation(save, _head),
-    Operation(fork, _state),
+    Operation(fork, _forked),
     Operation(rollback, _none),
     Operation(delete, _left),
     Operation(prune, _pruned),

@@ -368,11 +368,14 @@ class _Copy:
 
 def _head(journals: Journals, name: str) -> Entry | None:
     """The head as it is stored; the place of one that can't be read."""
-    seq = journals.head_seq(name)
-    if seq is None:
-        return None
-    found = next(journals.entries(name, after=seq - 1, damage=pass_by), None)
-    return lost(name, seq) if found is None else found
+    try:
+        found = journals.store.read(name, newest_first=True, limit=1, bodies=False)
+    except CheckpointCorruptedError:
+        seq = journals.head_seq(name)
+        if seq is None:
+            raise
+        return lost(name, seq)
+    return found[0] if found else None
 
 
 def _check(entry: Entry, states: set[int], lost: Collection[int]) -> None:
