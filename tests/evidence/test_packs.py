@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -145,3 +146,8 @@ def test_the_error_that_stops_a_rollback_names_what_failed() -> None:
     assert error.evidence == failed
     assert "why" in str(error)
     assert isinstance(error, hf.CheckpointError)
+
+
+def test_a_value_that_equals_nothing_is_no_conflict_with_itself() -> None:
+    claim = Evidence("file_sha256", "odd", {"path": "a", "size": Decimal("sNaN")})
+    assert EvidencePack([claim]).required == 1

@@ -135,13 +135,21 @@ class EvidencePack:
                 return f"has the same claim twice: {evidence.description!r}"
             seen.add(evidence.digest)
             for name, fact in evidence.facts.items() if self.require_all else ():
-                if fact is None or facts.setdefault((evidence.subject, name), fact) == fact:
+                if fact is None or _same(facts.setdefault((evidence.subject, name), fact), fact):
                     continue
                 return (
                     f"can never be satisfied: it claims two different values of {name!r} "
                     f"for {evidence.subject}"
                 )
         return None
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether two facts are equal; there are values that can't even be compared."""
+    try:
+        return one is other or bool(one == other)
+    except ArithmeticError:  # Decimal("sNaN")
+        return False
 
 
 def summary(claims: Iterable[Evidence]) -> dict[str, Any]:
