@@ -9,13 +9,13 @@ attempt starts over.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from holdfast.checkpoint import to_micros
-from holdfast.codec.meta import CARRIED, Meta, Seqs, dump_meta, may_claim
+from holdfast.codec.meta import dump_meta
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointNotFoundError,
@@ -40,6 +40,13 @@ from holdfast.model import (
     verdict_journal,
 )
 from holdfast.operations.children import family, head_to_delete
+from holdfast.operations.dropping import (
+    is_damaged,
+    left_claims,
+    marker_draft,
+    marker_facts,
+    steps_of,
+)
 from holdfast.store import PAGE, RunFilter
 
 _PAUSE: Final = 0.02
@@ -221,7 +228,7 @@ def drop(
         branch = [entry.seq for entry in core.journals.branch(run, keep, after=after)]
         live = [entry for entry in live if entry.seq not in damaged]
         current = Tip(run, head).state_seq
-        if bad is not None and _is_damaged(core, run, bad):
+        if bad is not None and is_damaged(core, run, bad):
             gone = {bad}
             if bad == 0:
                 core.journals.entry(run, 0)  # raises: without its beginning a run is nothing
@@ -238,7 +245,7 @@ def drop(
         _refuse_if_needed(head, going, force)
         if not dry_run:
             before(going)
-        waiting, begun = _steps(found, live, gone)
+        waiting, begun = steps_of(found, live, gone)
         if len(gone) == len(live) and newest is None and not waiting and not damaged:
             return _drop_whole(core, head, force, dry_run)
         if dry_run:
@@ -246,65 +253,18 @@ def drop(
         tip = Tip(run, head)
         if head.seq in damaged:  # what it says of the current state is not proved
             tip.state_seq = branch[0] if branch else None
-        if tip.state_seq in gone or head.seq in gone:
-            stays = {entry.seq: entry for entry in live if entry.seq not in gone}
-            left = next((stays[seq] for seq in branch if seq in stays), None)
-            draft = Draft(
-                Kind.TOMBSTONE.value,
-                head.status,
-                parent=left.seq if left else None,
-                step=left.step if left else None,
-                type=left.type if left else None,
-            )
-        else:
-            draft = Draft(Kind.TRIM.value, head.status, step=head.step, type=head.type)
+        draft = marker_draft(tip, head, gone, [e for e in live if e.seq not in gone], branch)
         bodies = rewrites(core.journals, found, gone, tip.seq + 1, past_damage=bad in gone)
         dropped = gone | begun
-        listed: dict[str, object] = {"dropped": str(Seqs.of(dropped))}
-        listed["behind"] = {
-            str(entry.seq + 1): entry.digest.hex()
-            for entry in found
-            if entry.seq + 1 in dropped and entry.seq not in dropped
-        }
-        if bodies:
-            listed["rewritten"] = {str(seq): proof.hex() for seq, (_, proof) in bodies.items()}
-        listed |= _left_claims(core, found, gone, proved=bad not in gone)
+        listed = marker_facts(found, dropped, {seq: proof for seq, (_, proof) in bodies.items()})
+        listed |= left_claims(core, found, gone, proved=bad not in gone)
         marker = core.journals.place(tip, draft._replace(meta=dump_meta(listed)))
         changes: dict[int, bytes | None] = {seq: body for seq, (body, _) in bodies.items()}
-        done = core.journals.store.trim(marker, changes | dict.fromkeys(gone | begun))
+        done = core.journals.store.trim(marker, changes | dict.fromkeys(dropped))
         core.journals.forget(run)
         return len(gone) if done else None
 
     return until_done(core, run, attempt)
-
-
-def _left_claims(
-    core: Core, found: list[Entry], gone: Collection[int], *, proved: bool
-) -> dict[str, Any]:
-    """For the marker: what later checkpoints still need of the claims of those that go."""
-    claimed = (may_claim(entry.meta) for entry in found if entry.seq in gone)
-    if not any(claimed) and not any(CARRIED in entry.meta for entry in found):
-        return {}
-    from holdfast.evidence.trust.inheriting import carried  # most runs claim nothing
-
-    return carried(core, found, gone, proved=proved)
-
-
-def _is_damaged(core: Core, run: str, seq: int) -> bool:
-    """Whether the entry at this seq is damaged. Raises if it is not there at all."""
-    try:
-        entry = core.journals.entry(run, seq)
-        if entry is not None and entry.size:
-            core.journals.chain(run, seq, entry)
-    except CheckpointCorruptedError as error:
-        try:
-            found = core.journals.store.read(run, after=seq - 1, limit=1, bodies=False)
-        except CheckpointCorruptedError:  # what can't be read is there
-            return True
-        if found and found[0].seq != seq:
-            raise error from None
-        return True
-    return False
 
 
 def _drop_whole(core: Core, head: Entry, force: bool, dry_run: bool) -> int | None:
@@ -316,28 +276,6 @@ def _drop_whole(core: Core, head: Entry, force: bool, dry_run: bool) -> int | No
         refuse_if_active(found, force)
     count = sum(_count(core, found.run) for found in heads)
     return count if dry_run or all(_erase(core, found) for found in heads) else None
-
-
-def _steps(
-    found: list[Entry], live: list[Entry], gone: Collection[int]
-) -> tuple[bool, frozenset[int]]:
-    """Whether a step waits to be committed, and the seqs where those that go were begun.
-
-    A step was begun with the state that it was committed with, so they are deleted together.
-    """
-    begun = {
-        entry.entry_id.hex(): entry.seq
-        for entry in found
-        if entry.kind == Kind.BEGIN and entry.status != Status.DELETED
-    }
-    if not begun:
-        return False, frozenset()
-    for entry in found:
-        if entry.kind == Kind.CANCEL:  # it was abandoned
-            begun.pop(Meta(entry).begun or "", None)
-    committed = {Meta(entry).begun: entry.seq for entry in live}
-    ends = {seq: committed.get(name) for name, seq in begun.items()}
-    return None in ends.values(), frozenset(seq for seq, end in ends.items() if end in gone)
 
 
 def _erase(core: Core, head: Entry) -> bool:

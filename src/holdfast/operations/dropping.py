@@ -1,0 +1,97 @@
+"""What goes with deleted checkpoints, and what the marker of their deletion says. Blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from holdfast.codec.meta import CARRIED, Meta, Seqs, may_claim
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.kernel.core import Core
+from holdfast.kernel.journal import Draft, Tip
+from holdfast.model import Entry, Kind, Status
+
+
+def marker_draft(
+    tip: Tip, head: Entry, gone: Collection[int], stay: Collection[Entry], branch: list[int]
+) -> Draft:
+    """The marker behind this head: a trim, or a tombstone if the current checkpoint goes."""
+    if tip.state_seq not in gone and head.seq not in gone:
+        return Draft(Kind.TRIM.value, head.status, step=head.step, type=head.type)
+    stays = {entry.seq: entry for entry in stay}
+    left = next((stays[seq] for seq in branch if seq in stays), None)
+    return Draft(
+        Kind.TOMBSTONE.value,
+        head.status,
+        parent=left.seq if left else None,
+        step=left.step if left else None,
+        type=left.type if left else None,
+    )
+
+
+def marker_facts(
+    found: list[Entry], dropped: Collection[int], rewritten: Mapping[int, bytes]
+) -> dict[str, Any]:
+    """What the marker lists: what was dropped, the digests before that, and what was rewritten."""
+    facts: dict[str, Any] = {
+        "dropped": str(Seqs.of(dropped)),
+        "behind": {
+            str(entry.seq + 1): entry.digest.hex()
+            for entry in found
+            if entry.seq + 1 in dropped and entry.seq not in dropped
+        },
+    }
+    if rewritten:
+        facts["rewritten"] = {str(seq): proof.hex() for seq, proof in rewritten.items()}
+    return facts
+
+
+def left_claims(
+    core: Core, found: list[Entry], gone: Collection[int], *, proved: bool
+) -> dict[str, Any]:
+    """For the marker: what later checkpoints still need of the claims of those that go."""
+    claimed = (may_claim(entry.meta) for entry in found if entry.seq in gone)
+    if not any(claimed) and not any(CARRIED in entry.meta for entry in found):
+        return {}
+    from holdfast.evidence.trust.inheriting import carried  # most runs claim nothing
+
+    return carried(core, found, gone, proved=proved)
+
+
+def is_damaged(core: Core, run: str, seq: int) -> bool:
+    """Whether the entry at this seq is damaged. Raises if it is not there at all."""
+    try:
+        entry = core.journals.entry(run, seq)
+        if entry is not None and entry.size:
+            core.journals.chain(run, seq, entry)
+    except CheckpointCorruptedError as error:
+        try:
+            found = core.journals.store.read(run, after=seq - 1, limit=1, bodies=False)
+        except CheckpointCorruptedError:  # what can't be read is there
+            return True
+        if found and found[0].seq != seq:
+            raise error from None
+        return True
+    return False
+
+
+def steps_of(
+    found: list[Entry], live: list[Entry], gone: Collection[int]
+) -> tuple[bool, frozenset[int]]:
+    """Whether a step waits to be committed, and the seqs where those that go were begun.
+
+    A step was begun with the state that it was committed with, so they are deleted together.
+    """
+    begun = {
+        entry.entry_id.hex(): entry.seq
+        for entry in found
+        if entry.kind == Kind.BEGIN and entry.status != Status.DELETED
+    }
+    if not begun:
+        return False, frozenset()
+    for entry in found:
+        if entry.kind == Kind.CANCEL:  # it was abandoned
+            begun.pop(Meta(entry).begun or "", None)
+    committed = {Meta(entry).begun: entry.seq for entry in live}
+    ends = {seq: committed.get(name) for name, seq in begun.items()}
+    return None in ends.values(), frozenset(seq for seq, end in ends.items() if end in gone)
