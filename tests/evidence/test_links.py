@@ -18,9 +18,9 @@ def root(tmp_path: Path) -> Path:
     inside = tmp_path / "root"
     (inside / "out" / "sub").mkdir(parents=True)
     (inside / "out" / "sub" / "a").write_text("a")
-    (inside / "shared").mkdir()
-    (inside / "shared" / "model").write_text("weights")
-    (inside / "out" / "model").symlink_to("../shared")
+    (inside / "common").mkdir()
+    (inside / "common" / "model").write_text("weights")
+    (inside / "out" / "model").symlink_to("../common")
     return inside
 
 
@@ -42,7 +42,7 @@ def test_the_files_of_a_linked_directory_are_claimed(root: Path) -> None:
         "out": "directory", "out/sub/a": "sha256", "out/model/model": "sha256",
     }  # fmt: skip
     assert verify(root, claims)
-    (root / "shared" / "model").write_text("other!!")
+    (root / "common" / "model").write_text("other!!")
     assert not verify(root, claims)
 
 
@@ -135,10 +135,10 @@ def test_what_a_dangling_link_names_is_not_absent(root: Path) -> None:
 def test_a_link_is_compared_by_its_text(root: Path) -> None:
     for checker, prefix in ((EvidenceVerifier(root), ""), (EvidenceVerifier(), f"{root}/")):
         for path, target, found in (
-            ("out/model", "../shared", VERIFIED),
-            ("out/model", "../shared/", FAILED),
-            ("out/sub", "../shared", FAILED),
-            ("out/gone", "../shared", FAILED),
+            ("out/model", "../common", VERIFIED),
+            ("out/model", "../common/", FAILED),
+            ("out/sub", "../common", FAILED),
+            ("out/gone", "../common", FAILED),
         ):
             link = claim("artifact_exists", path=prefix + path, type="link", target=target)
             assert status(checker, link) == found, path
