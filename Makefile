@@ -115,7 +115,7 @@ $(VENV)/installed: pyproject.toml
 
 $(VENV)/tools: $(VENV)/installed
 	$(PIP) install -q -U 'pip>=25.1'
-	$(PIP) install -q -e '.[all,testing]' --group dev
+	$(PIP) install -q -e '.[all,langgraph,pydantic-ai,openai-agents,otel,mcp,testing]' --group dev
 	@touch $@
 
 .bench-venv/installed: pyproject.toml Makefile
