@@ -115,6 +115,7 @@ class Meta:
     flow_version = Key(str, None)
     schema_version = Key(int, None)
     metadata = Key(dict, None)  # the caller's own, in the readable form
+    langgraph = Key(dict, _NO_FIELDS, "lg")  # see `holdfast.integrations.langgraph.layout`
     origin = Key(str, None)  # the checkpoint that a fork began with
     child = Key(str, None)
     inherited = Key(list, _NONE)

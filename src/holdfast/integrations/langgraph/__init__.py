@@ -1,0 +1,32 @@
+"""A checkpoint saver for LangGraph: `pip install 'holdfast[langgraph]'`.
+
+    from holdfast.integrations.langgraph import HoldfastSaver
+
+    saver = HoldfastSaver("sqlite:///agents.db")
+    agent = builder.compile(checkpointer=saver)
+
+Here: `layout` says how threads are stored, and `plain` shows them; both work without LangGraph.
+`saver` is LangGraph's interface, `threads` finds checkpoints by LangGraph's ids, `writing` appends
+them, `thinning` deletes and copies them, `serializing` keeps pickle and unknown types out.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.integrations.langgraph.saver import HoldfastSaver as HoldfastSaver
+
+__all__ = ["HoldfastSaver"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "HoldfastSaver":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from holdfast.integrations.langgraph.saver import HoldfastSaver
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith(("langgraph", "langchain")):
+            raise
+        raise ImportError(
+            f"this needs {error.name}; install it with: pip install 'holdfast[langgraph]'"
+        ) from error
+    return HoldfastSaver
