@@ -63,7 +63,7 @@ async def run_child(parent: Run, task: Task, *, hands_over: bool) -> Any:
     assert task.child is not None
     core = parent.core
     make, inputs = task.child
-    options, make_run = parent.options, partial(Run, parent=parent, hands_over=hands_over)
+    options, make_run = parent.options, partial(Run, parent=parent, of=task, hands_over=hands_over)
     see = partial(look, core, options=options)
     child_of = Parent(parent, task.key)
     while True:

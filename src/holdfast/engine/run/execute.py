@@ -75,6 +75,7 @@ class Steps:
         self._here: asyncio.Task[Any] | None = None  # the task that executes a step in place
         self._bell: asyncio.Future[None] | None = None
         self._interrupted = False
+        self._wakes = behind.wanted is not None  # nothing may only wait any more
         self._fatal: BaseException | None = None  # ends the run, once the others are recorded
 
     @property
@@ -113,7 +114,7 @@ class Steps:
     def idle_until(self) -> int | None:
         """When the run continues, if all its tasks wait, and for so long that a worker leaves it."""
         run = self._run
-        if not run.options.in_worker or not self._running:
+        if not run.options.in_worker or not self._running or self._wakes:
             return None
         if any(task.key not in self.waiting for task in self._running.values()):
             return None
@@ -152,17 +153,21 @@ class Steps:
     def _ring(self, _: object) -> None:
         self.ring()
 
-    def interrupt(self) -> None:
+    def interrupt(self, *, only_waiting: bool = False) -> None:
         """Cancel what is under way, as far as possible: a thread runs to its end.
 
-        Child runs are asked to end, and have things to do before they do.
+        Child runs are asked to end, and have things to do before they do. What only waits, for
+        a moment that is recorded, can always be cancelled.
         """
-        self._interrupted = True
+        self._wakes = True
+        self._interrupted |= not only_waiting
         for spawned, task in self._running.items():
-            if task.child is None:
+            if task.key in self.waiting or (task.child is None and not only_waiting):
                 spawned.cancel()
-        if self._here is not None and self._here is not _current_task():
-            self._here.cancel()
+        waits_here = not self._running and bool(self.waiting)
+        here = self._here if waits_here or not only_waiting else None
+        if here is not None and here is not _current_task():
+            here.cancel()
 
     def abandon(self, key: str) -> bool:
         """Stop a step that the flow has no use for any more, as `interrupt` does.
@@ -193,7 +198,7 @@ class Steps:
         What the flow's own code still waits for is of no use any more.
         """
         self.drop()
-        self._interrupted = False
+        self._interrupted = self._wakes = False
         self.deaths = 0
 
     @contextmanager
@@ -367,24 +372,27 @@ class Steps:
         self, key: str, due: int, here: bool, within: float | None = None
     ) -> bool:
         """Wait for a moment, and let the run be left meanwhile; False if that was interrupted."""
+        if self._wakes:
+            return False
         self.waiting[key] = due
         self.ring()
         try:
             with self._interruptible(here):
                 await until(self._run.core.journals.clock, due, within)
         except asyncio.CancelledError:
-            if self._was_interrupted(here):
+            if self._was_interrupted(here, waiting=True):
                 return False
             raise
         finally:
             del self.waiting[key]
         return True
 
-    def _was_interrupted(self, here: bool) -> bool:
+    def _was_interrupted(self, here: bool, *, waiting: bool = False) -> bool:
         """Whether we cancelled the step, rather than someone else its task."""
-        if self._interrupted and here and (own := asyncio.current_task()) is not None:
+        ours = self._wakes if waiting else self._interrupted
+        if ours and here and (own := asyncio.current_task()) is not None:
             own.uncancel()
-        return self._interrupted
+        return ours
 
 
 def _retrieve(spawned: asyncio.Task[Any]) -> None:

@@ -51,6 +51,7 @@ class Run:
         behind: Resumption,
         *,
         parent: Run | None = None,
+        of: Task | None = None,
         hands_over: bool = True,
     ) -> None:
         self.program = program
@@ -72,6 +73,7 @@ class Run:
         self._results = Results(self)
         program.abandon = self.steps.abandon
         self.parent = parent
+        self._of = of  # the step of the parent that it executes
         self.paused = behind.waits  # the journal says so already
         self._stale = False  # the lease could not be renewed: nothing more may begin
         self._asked: float | None = None  # since when the loop has not turned
@@ -91,6 +93,8 @@ class Run:
             parent.children.add(self)
             if parent.wanted is not None:
                 self.ask(parent.wanted)
+            elif self._of is not None and self._of.abandoned:
+                self.ask("cancel")
         elif self.options.timeout is not None:
             if self._due is None:
                 self._due = self._loop.time() + self.options.timeout
@@ -146,15 +150,17 @@ class Run:
         return self.run_id == run_id or (self.parent is not None and self.parent.is_within(run_id))
 
     def ask(self, action: str) -> None:
-        """Stop as soon as possible. A pause waits for running steps, all else interrupts them."""
+        """Stop as soon as possible. A pause waits for running steps, but not for those that only wait.
+
+        All else interrupts them.
+        """
         if self.undoing:
             return  # it is ending already
         if self.wanted != "cancel":
             self.wanted = action
         for child in tuple(self.children):
             child.ask(action)
-        if action != "pause":
-            self.steps.interrupt()
+        self.steps.interrupt(only_waiting=action == "pause")
 
     def check_lease(self) -> None:
         """Raise if this process has lost the run, or can't know whether it has."""
@@ -272,7 +278,7 @@ class Run:
                 if fatal is not None:
                     return await self._end_with(*fatal)
                 due = None if tasks else steps.idle_until()
-                if due is not None and self.wanted is None:
+                if due is not None:
                     await pausing.pause_until(self, due)
             elif self.wanted == "cancel":
                 return await ending.cancel(self)
@@ -301,9 +307,16 @@ class Run:
 
     async def _end_with(self, error: BaseException, task: Task | None = None) -> Any:
         """The run failed. The results of the steps beside the failure are kept."""
+        self.stop_waiting()
         while self.steps.running:
             await self._record(await self.steps.execute(()))
         return await ending.fail(self, error, task)
+
+    def stop_waiting(self) -> None:
+        """End what only waits, here and in child runs: the moments are recorded."""
+        self.steps.interrupt(only_waiting=True)
+        for child in self.children:
+            child.stop_waiting()
 
     async def _note_decisions(self, ready: Ready) -> None:
         """Record decisions and questions before anything is done about them."""
