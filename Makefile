@@ -24,7 +24,7 @@ EVERY_PYTHON := tests/codec tests/golden tests/kernel tests/operations/test_inpu
 # The tests start hundreds of processes that import holdfast: compile it once, not in each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo quick test test-pythons lint format bench crash docs tools collect clean
+.PHONY: help demo quick test test-pythons test-extras lint format bench crash docs tools collect clean
 
 help:  ## what there is
 	@sed -nE 's/^([a-z-]+):.*##/\1/p' $(MAKEFILE_LIST) | while read -r name what; do printf '%-14s%s\n' "$$name" "$$what"; done
@@ -55,6 +55,16 @@ python-3.%: .venv-3.%/installed
 .venv-3.%/installed: pyproject.toml
 	$(call interpreter,$*) -m venv --without-pip .venv-3.$*
 	$(PIP) --python .venv-3.$*/bin/python install -q -e '.[numpy,yaml,postgres,testing]' --group pythons
+	@touch $@
+
+test-extras: .venv-extras/installed  ## with heavy packages (pandas, Polars, pyarrow, torch, Celery, Prefect): 1 GB to install
+	.venv-extras/bin/python -m pytest -q -n 2 --dist worksteal tests/extras
+
+.venv-extras/installed: pyproject.toml
+	$(PYTHON) -m venv .venv-extras
+	.venv-extras/bin/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
+	.venv-extras/bin/python -m pip install -q --disable-pip-version-check --group extras --group pythons \
+		-e '.[all,langgraph,pydantic-ai,openai-agents,otel,mcp,pandas,polars,pyarrow,torch,testing]'
 	@touch $@
 
 # Python 3.$(1), unless it is the one in .venv or not installed.
@@ -127,4 +137,4 @@ $(VENV)/tools: $(VENV)/installed
 	@touch $@
 
 clean:
-	rm -rf site .venv .venv-3.* .bench-venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build
+	rm -rf site .venv .venv-3.* .venv-extras .bench-venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build

@@ -4,6 +4,7 @@ import gc
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,15 @@ settings.load_profile("holdfast")
 STORES = ("memory", "sqlite", "file")
 
 HERE = Path(__file__).parent
+HEAVY = ("celery", "pandas", "polars", "prefect", "pyarrow", "torch")
+collect_ignore = [] if all(map(find_spec, HEAVY)) else ["extras"]  # `make test-extras` has them
 SLOW = (
     "advice/",
     "cli/",
     "crash/",
     "documents/",
     "examples/",
+    "extras/",
     "servers/",
     "stores/",
     "test_demo.py",

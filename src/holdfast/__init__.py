@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, Stats
     from holdfast.checkpointer import Checkpointer, SyncCheckpointer
     from holdfast.codec.fields import NOT_SAVED
+    from holdfast.codec.registry import register_codec
     from holdfast.engine.context import StepInfo, current_step, now, random, state_of, uuid
     from holdfast.engine.effects import Call
     from holdfast.engine.engine import Engine
@@ -92,6 +93,7 @@ __all__ = [
     "now",
     "open_store",
     "random",
+    "register_codec",
     "register_store",
     "sleep",
     "state_of",
@@ -104,6 +106,7 @@ _WHERE: Final = {
     "checkpoint": ("Checkpoint", "CheckpointInfo", "RunInfo", "Stats"),
     "checkpointer": ("Checkpointer", "SyncCheckpointer"),
     "codec.fields": ("NOT_SAVED",),
+    "codec.registry": ("register_codec",),
     "engine.effects": ("Call",),
     "engine.engine": ("Engine",),
     "engine.handle": ("RunHandle",),

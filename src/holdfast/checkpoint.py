@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
 from holdfast.codec import readable, values
 from holdfast.codec.meta import Meta, dump_meta
-from holdfast.errors import CheckpointCorruptedError
+from holdfast.errors import CheckpointCorruptedError, ReviveError
 from holdfast.heads import RunHead
 from holdfast.model import Entry, checkpoint_id, lost, split_checkpoint_id
 
@@ -116,6 +116,8 @@ class CheckpointInfo:
         """Whatever the caller attached; a copy."""
         try:
             return dict(readable.from_json(self.meta.metadata or {}))
+        except ReviveError:
+            raise  # nothing is wrong with what is stored
         except (TypeError, ValueError) as error:
             self.meta.refuse(f"its metadata: {error}")
 
@@ -273,7 +275,7 @@ class Checkpoint(CheckpointInfo, Generic[T_co]):
         entry = _entry_from(data)
         if "state" not in data:
             raise ValueError(f"not a checkpoint in JSON form {SCHEMA}: it has no state")
-        return cls(entry, values.encode(readable.from_json(data["state"])), values.decode)
+        return cls(entry, values.encode(readable.data_from_json(data["state"])), values.decode)
 
 
 class RunInfo(NamedTuple):

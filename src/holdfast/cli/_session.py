@@ -102,6 +102,7 @@ class Session:
         with SyncCheckpointer(store, **options) as checkpointer:
             if not new and not checkpointer.store.exists():
                 raise _no_store(checkpointer.store.url)
+            checkpointer.core.journals.keep_coded()
             yield checkpointer
 
     def require_store(self) -> None:

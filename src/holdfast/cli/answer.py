@@ -83,7 +83,7 @@ def _has_worker(cp: SyncCheckpointer, run_id: str) -> bool:
 def _given(document: str, asked: Question | None) -> Any:
     """The answer in a document, or plain text where the question asks for text."""
     try:
-        return readable.from_json(_flows.parse_json(document, "--with"))
+        return readable.data_from_json(_flows.parse_json(document, "--with"))
     except ValueError as error:
         raise click.UsageError(f"--with: {error}") from None
     except click.UsageError as error:

@@ -57,7 +57,7 @@ def command(
                     state = _set(state, *parse_pair(pair, "--set"))
                 changed = {"state": _edited(state) if edit else state}
         try:
-            changed = {name: readable.from_json(value) for name, value in changed.items()}
+            changed = {name: readable.data_from_json(value) for name, value in changed.items()}
             forked = cp.fork(origin, checkpoint_id=place, run_id=run_id, **changed)
         except HoldfastError:
             raise

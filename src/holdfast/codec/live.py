@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.codec import values
@@ -28,8 +29,15 @@ class LiveValues:
 
     def decode(self, data: bytes | bytearray | memoryview) -> Any:
         """The value that these bytes stand for."""
+        return self._decoded(data, values.decode)
+
+    def decode_data(self, data: bytes | bytearray | memoryview) -> Any:
+        """The value that these bytes stand for, with what codecs stored as data."""
+        return self._decoded(data, values.decode_data)
+
+    def _decoded(self, data: bytes | bytearray | memoryview, decode: Callable[..., Any]) -> Any:
         if bytes(data[: len(_TOKEN)]) != _TOKEN:
-            return values.decode(data)
+            return decode(data)
         return _copied(self._objects[int(bytes(data[len(_TOKEN) :]))])
 
 

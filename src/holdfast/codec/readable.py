@@ -13,6 +13,7 @@ with a single key, its tag:
     {"$timedelta": "P1DT3.000000S"}       {"$uuid": "..."}
     {"$ndarray": {"dtype": "<f8", "shape": [2, 3], "data": base64}}
     {"$numpy": {"dtype": "<f4", "data": base64}}
+    {"$codec": {"name": "shop.money", "data": ...}}   (what a registered codec stored)
 
 It holds exactly what the packed form holds: `from_json(to_json(v)) == decode(encode(v))`.
 """
@@ -27,8 +28,9 @@ from itertools import repeat
 from typing import Any, Final
 
 from holdfast.codec.arrays import is_numpy, put_together, take_apart
+from holdfast.codec.registry import Coded
 from holdfast.codec.scalars import SCALARS
-from holdfast.codec.values import MAX_DEPTH, decode, encode
+from holdfast.codec.values import MAX_DEPTH, decode, decode_data, encode
 from holdfast.errors import SerializeError
 
 
@@ -39,15 +41,29 @@ def to_json(value: object, *, root: str = "state") -> Any:
     """
     # What came through the packed form is plain, so that both forms hold the same by design.
     try:
-        return _tree(decode(encode(value, root=root)))
+        return _tree(decode_data(encode(value, root=root)))
     except RecursionError:
         raise SerializeError(root, _NO_STACK) from None
 
 
 def from_json(tree: object) -> Any:
-    """The value that this tree is the readable form of. Raises ValueError when it is of none."""
+    """The value that this tree is the readable form of.
+
+    Raises ValueError when it is of none, and for what codecs stored as `values.decode` does.
+    """
+    coded: list[Coded] = []
+    value = _parsed(tree, coded)
+    return decode(encode(value)) if coded else value
+
+
+def data_from_json(tree: object) -> Any:
+    """As `from_json`, but what codecs stored comes as `Coded`, whether or not they are known."""
+    return _parsed(tree, [])
+
+
+def _parsed(tree: object, coded: list[Coded]) -> Any:
     try:
-        return _value(tree, 1)
+        return _value(tree, 1, coded)
     except RecursionError:
         raise ValueError(f"not a stored value: {_NO_STACK}") from None
     except (ValueError, TypeError, ArithmeticError) as error:
@@ -64,13 +80,24 @@ def dumps(value: object, *, indent: int | None = None, root: str = "state") -> s
 
 
 def loads(text: str | bytes | bytearray) -> Any:
-    """The value that this text is the readable form of. Raises ValueError when it is of none."""
+    """The value that this text is the readable form of. Raises as `from_json` does."""
+    return from_json(_json(text))
+
+
+def loads_data(text: str | bytes | bytearray) -> Any:
+    """As `loads`, but what codecs stored comes as `Coded`, whether or not they are known."""
+    return data_from_json(_json(text))
+
+
+def _json(text: str | bytes | bytearray) -> Any:
     try:
-        tree = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
     except RecursionError:
         raise ValueError(f"not a stored value: {_NO_STACK}") from None
-    return from_json(tree)
 
+
+CODEC: Final = "$codec"
+"""The tag of what a codec stored."""
 
 _NO_STACK: Final = "it is nested too deeply for the stack that is left"
 _SAFE_INT: Final = 2**53
@@ -107,6 +134,8 @@ def _tree(value: Any) -> Any:
         return {f"${kind.__name__}": sorted(map(_tree, value), key=json.dumps)}
     if kind is bytes:
         return {"$bytes": _base64(value)}
+    if kind is Coded:
+        return {CODEC: {"name": value.name, "data": _tree(value.data)}}
     if is_numpy(value):
         name, shape, data = take_apart(value)
         if shape is None:
@@ -116,18 +145,18 @@ def _tree(value: Any) -> Any:
     return {tag: show(value)}
 
 
-def _value(tree: Any, depth: int) -> Any:
+def _value(tree: Any, depth: int, coded: list[Coded]) -> Any:
     kind = type(tree)
     if kind is list or kind is dict:
         if depth > MAX_DEPTH:
             raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
         if kind is list:
-            return list(map(_value, tree, repeat(depth + 1)))
+            return list(map(_value, tree, repeat(depth + 1), repeat(coded)))
         if len(tree) == 1:
             ((key, inner),) = tree.items()
             if type(key) is str and key.startswith("$") and not key.startswith("$$"):
-                return _tagged(key, inner, depth)
-        items = map(_value, tree.values(), repeat(depth + 1))
+                return _tagged(key, inner, depth, coded)
+        items = map(_value, tree.values(), repeat(depth + 1), repeat(coded))
         return dict(zip(map(_key, tree), items, strict=True))
     if kind is float and not math.isfinite(tree):
         raise ValueError("a number that is not finite")
@@ -148,7 +177,7 @@ def _key(key: Any) -> str:
     return key[1:]
 
 
-def _tagged(tag: str, inner: Any, depth: int) -> Any:
+def _tagged(tag: str, inner: Any, depth: int, coded: list[Coded]) -> Any:
     scalar = _SCALAR_TAGS.get(tag)
     if scalar is not None:
         if type(inner) is not str:
@@ -159,6 +188,13 @@ def _tagged(tag: str, inner: Any, depth: int) -> Any:
         if type(inner) is not dict or inner.keys() != wanted or inner.get("shape", []) is None:
             raise ValueError(f"{tag} takes an object with {', '.join(sorted(wanted))}")
         return put_together(inner["dtype"], inner.get("shape"), _bytes(inner["data"]))
+    if tag == CODEC:
+        if type(inner) is not dict or inner.keys() != {"name", "data"}:
+            raise ValueError(f"{tag} takes an object with name and data")
+        if type(inner["name"]) is not str:
+            raise ValueError(f"{tag} takes the name of a codec, not {type(inner['name']).__name__}")
+        coded.append(Coded(inner["name"], _value(inner["data"], depth + 1, coded)))
+        return coded[-1]
     if tag not in _MEMBER_TAGS:
         raise ValueError(f"unknown tag {tag[:40]!r}; write a plain key as {'$' + tag[:40]!r}")
     if type(inner) is not list:
@@ -166,11 +202,11 @@ def _tagged(tag: str, inner: Any, depth: int) -> Any:
     if tag == "$map":
         if not all(type(pair) is list and len(pair) == 2 for pair in inner):
             raise ValueError("$map takes pairs of a key and a value")
-        keys = map(_value, (key for key, _ in inner), repeat(depth + 1))
-        items = map(_value, (item for _, item in inner), repeat(depth + 1))
+        keys = map(_value, (key for key, _ in inner), repeat(depth + 1), repeat(coded))
+        items = map(_value, (item for _, item in inner), repeat(depth + 1), repeat(coded))
         made: Any = dict(zip(keys, items, strict=True))
     else:
-        made = _MEMBER_TAGS[tag](map(_value, inner, repeat(depth + 1)))
+        made = _MEMBER_TAGS[tag](map(_value, inner, repeat(depth + 1), repeat(coded)))
     if len(made) != len(inner):
         raise ValueError(f"{tag} holds the same key or member twice")
     return made

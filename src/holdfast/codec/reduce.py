@@ -14,7 +14,9 @@ from ormsgpack import Ext, packb
 from holdfast.codec.arrays import is_numpy, take_apart
 from holdfast.codec.fields import stored_fields
 from holdfast.codec.paths import Misplaced, key_step
+from holdfast.codec.registry import BY_TYPE, FAMILIES, Coded, codec_for, registered
 from holdfast.codec.scalars import SCALARS, plain_scalar
+from holdfast.errors import ReviveError
 
 MAX_DEPTH: Final = 255
 """How deep lists, dicts, objects, ... may be nested.
@@ -22,7 +24,7 @@ MAX_DEPTH: Final = 255
 It is where ormsgpack itself stops: a lower limit would cost a walk over every state.
 """
 
-TUPLE, SET, FROZENSET, PAIRS = 1, 2, 3, 4
+TUPLE, SET, FROZENSET, PAIRS, CODED = 1, 2, 3, 4, 5
 STR, ARRAY, NUMPY_SCALAR = 16, 25, 26
 
 PASS: Final = (
@@ -94,12 +96,12 @@ class Rebuilder:
                 try:
                     rebuilt.append(item if _is_native(item) else self.rebuild(item, depth + 1))
                 except Misplaced as misplaced:
-                    if mark is not _SET and mark is not _FROZENSET:
+                    if mark is None or mark is _TUPLE:
                         misplaced.under(f"[{index}]")
                     raise
             if mark is None:
                 return rebuilt
-            if mark is not _TUPLE:
+            if mark is _SET or mark is _FROZENSET:
                 self._check_unique(members, rebuilt, "a member of a set")
             return [mark, *rebuilt]
         finally:
@@ -130,9 +132,11 @@ class Rebuilder:
     def _check_unique(self, members: Collection[Any], rebuilt: list[Any], role: str) -> None:
         """Refuse members that would come back unhashable, or as one."""
         seen = set()
-        for member, came_back in zip(
-            members, self._decode(packb(rebuilt, option=PASS_ALL_KEYS)), strict=True
-        ):
+        try:
+            decoded = self._decode(packb(rebuilt, option=PASS_ALL_KEYS))
+        except ReviveError as error:
+            raise Misplaced(f"{role} would not come back: {error.reason}") from error
+        for member, came_back in zip(members, decoded, strict=True):
             name = type(member).__name__
             try:
                 if came_back in seen:
@@ -181,6 +185,9 @@ def _reduce_with_reason(value: Any) -> Any:
 
 def _reduce_other(value: Any) -> Any:
     kind: Any = type(value)
+    codec = registered(kind) if kind in BY_TYPE or FAMILIES else None
+    if codec is not None:
+        return [_CODED, codec.name, codec.data_of(value)]
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, str):
@@ -199,6 +206,9 @@ def _reduce_other(value: Any) -> Any:
         return value.model_dump()
     if hasattr(kind, "__dataclass_fields__"):
         return {name: getattr(value, name) for name in stored_fields(kind)}
+    codec = codec_for(kind)  # one of holdfast's own
+    if codec is not None:
+        return [_CODED, codec.name, codec.data_of(value)]
     for base, plain in _BASES:
         if isinstance(value, base):
             return plain(value)
@@ -232,7 +242,10 @@ def _refusal(value: object) -> str:
         return f"{kind} can't be stored; store its columns as a dict of lists instead"
     if isinstance(value, Iterable) and isinstance(value, Sized):
         return f"{kind} can't be stored; store list(...) of it instead"
-    return f"{kind} can't be stored; store plain data, a dataclass or a pydantic model instead"
+    return (
+        f"{kind} can't be stored; store plain data, a dataclass or a pydantic model instead, or "
+        "register a codec for it (holdfast.register_codec)"
+    )
 
 
 def _reduce_set(value: Any) -> Any:
@@ -246,8 +259,10 @@ def _reducer(code: int, pack: Callable[[Any], bytes]) -> Callable[[Any], Ext]:
     return lambda value: Ext(code, pack(value))
 
 
-_TUPLE, _SET, _FROZENSET, _PAIRS = (Ext(code, b"") for code in (TUPLE, SET, FROZENSET, PAIRS))
-_MARKS: Final = (_TUPLE, _SET, _FROZENSET)
+_TUPLE, _SET, _FROZENSET, _PAIRS, _CODED = (
+    Ext(code, b"") for code in (TUPLE, SET, FROZENSET, PAIRS, CODED)
+)
+_MARKS: Final = (_TUPLE, _SET, _FROZENSET, _CODED)
 _NATIVE_SCALARS: Final = frozenset({type(None), bool, int, float, str, bytes})
 _SAFE_MEMBERS: Final = _NATIVE_SCALARS | {
     scalar.type for scalar in SCALARS if scalar.tag not in ("datetime", "time")
@@ -259,6 +274,7 @@ _REDUCE: Final[dict[type, Callable[[Any], Any]]] = {
     frozenset: _reduce_set,
     bytearray: bytes,
     memoryview: memoryview.tobytes,
+    Coded: lambda value: [_CODED, value.name, value.data],
 }
 _BASES: Final[tuple[tuple[type, Callable[[Any], Any]], ...]] = (
     (tuple, lambda value: [_TUPLE, *value]),

@@ -5,6 +5,7 @@ are all of exactly these scalar types is a MessagePack map. The rest are Ext val
 are part of the stored format, are never reused and name no Python type or module:
 
     1 tuple   2 set   3 frozenset   4 map with other keys (key, value, key, value, ...)
+    5 a value that a codec stored (name, data)
         Each is empty and stands first in an array, before the members: nesting costs no copies,
         and the depth of the bytes is the depth of the value.
     16 str with lone surrogates     25 numpy array: [dtype, shape, bytes]
@@ -14,7 +15,8 @@ What comes back is equal and of the same type, with these exceptions, because by
 a type: an Enum member comes back as its value; dataclasses and pydantic models as a dict of
 their fields; namedtuples as tuples; instances of subclasses (OrderedDict, defaultdict, Counter,
 np.str_, ...) as the plain base value; bytearray and memoryview as bytes. `holdfast.codec.revive`
-turns them into the caller's own types again. The order of dicts is kept, that of sets is not.
+turns them into the caller's own types again. A type for which this process has registered a codec
+(`holdfast.codec.registry`) comes back as itself. The order of dicts is kept, that of sets is not.
 Objects of ormsgpack itself (`Ext`, `Fragment`) do not belong in a state: most are written
 unchecked.
 """
@@ -29,9 +31,10 @@ import ormsgpack
 from ormsgpack import packb, unpackb
 
 from holdfast.codec.arrays import put_together
-from holdfast.codec.paths import Misplaced
+from holdfast.codec.paths import Misplaced, key_step
 from holdfast.codec.reduce import (
     ARRAY,
+    CODED,
     FROZENSET,
     MAX_DEPTH,
     NUMPY_SCALAR,
@@ -44,10 +47,11 @@ from holdfast.codec.reduce import (
     Rebuilder,
     reduce,
 )
+from holdfast.codec.registry import Coded, UnknownCodec, value_of
 from holdfast.codec.scalars import SCALARS
-from holdfast.errors import SerializeError
+from holdfast.errors import ReviveError, SerializeError, UnknownCodecError
 
-__all__ = ["MAX_DEPTH", "decode", "encode", "same"]
+__all__ = ["MAX_DEPTH", "decode", "decode_data", "encode", "same"]
 
 
 def encode(value: object, *, root: str = "state") -> bytes:
@@ -76,14 +80,33 @@ def encode(value: object, *, root: str = "state") -> bytes:
 def decode(data: bytes | bytearray | memoryview) -> Any:
     """The value that these bytes are the packed form of, all of it newly made.
 
-    Nothing named by the bytes is run or imported. Raises ValueError for anything that `encode`
-    would not have written: truncated, trailing, unknown, malformed or too deeply nested data.
+    Nothing named by the bytes is run or imported, but for the codecs that this process registered
+    and those of holdfast's own. Raises ValueError for anything that `encode` would not have
+    written: truncated, trailing, unknown, malformed or too deeply nested data. Raises `ReviveError`
+    if a codec refuses its data, `UnknownCodecError` for one that is not registered.
     """
+    try:
+        return _decode(data, _MARKS)
+    except UnknownCodec as unknown:
+        raise UnknownCodecError(unknown.path("state"), unknown.reason, unknown.codec) from None
+    except Misplaced as misplaced:
+        raise ReviveError(misplaced.path("state"), misplaced.reason) from misplaced.__cause__
+
+
+def decode_data(data: bytes | bytearray | memoryview) -> Any:
+    """As `decode`, but what codecs stored comes as `Coded`, whether or not they are known here.
+
+    `encode` makes the same bytes of it again.
+    """
+    return _decode(data, _DATA_MARKS)
+
+
+def _decode(data: bytes | bytearray | memoryview, known: dict[int, _Mark]) -> Any:
     problems: list[str] = []
     marks: list[_Mark] = []
 
     def revive(code: int, payload: bytes) -> object:
-        mark = _MARKS.get(code)
+        mark = known.get(code)
         if mark is not None and not payload:
             marks.append(mark)
             return mark
@@ -139,6 +162,17 @@ def _build_map(items: list[Any]) -> dict[Any, Any]:
     return dict(zip(_unique(items[::2]), items[1::2], strict=True))
 
 
+def _build_coded(items: list[Any]) -> Coded:
+    if len(items) != 2 or type(items[0]) is not str:
+        raise ValueError("a malformed value of a codec")
+    return Coded(*items)
+
+
+def _build_value(items: list[Any]) -> object:
+    coded = _build_coded(items)
+    return value_of(coded.name, coded.data)
+
+
 def _unique(items: list[Any]) -> list[Any]:
     try:
         if len(set(items)) != len(items):
@@ -153,7 +187,9 @@ _MARKS: Final = {
     SET: _Mark(_build_set),
     FROZENSET: _Mark(_build_frozenset),
     PAIRS: _Mark(_build_map),
+    CODED: _Mark(_build_value),
 }
+_DATA_MARKS: Final = {**_MARKS, CODED: _Mark(_build_coded)}
 
 # ormsgpack ignores what follows a value. Decoding it as the first of two, with the second known
 # and not to be guessed, shows whether the value ends where its bytes do.
@@ -169,7 +205,11 @@ def _finish(node: Any, depth: int) -> Any:
     if kind is dict:
         for key, item in node.items():
             if type(item) in _UNFINISHED:
-                node[key] = _finish(item, depth + 1)
+                try:
+                    node[key] = _finish(item, depth + 1)
+                except Misplaced as misplaced:
+                    misplaced.under(key_step(key))
+                    raise
         return node
     if kind is list:
         mark = node[0] if node and type(node[0]) is _Mark else None
@@ -177,7 +217,12 @@ def _finish(node: Any, depth: int) -> Any:
             del node[0]
         for index, item in enumerate(node):
             if type(item) in _UNFINISHED:
-                node[index] = _finish(item, depth + 1)
+                try:
+                    node[index] = _finish(item, depth + 1)
+                except Misplaced as misplaced:
+                    if mark is None or mark.build is tuple:
+                        misplaced.under(f"[{index}]")
+                    raise
         return node if mark is None else mark.build(node)
     if kind is _Mark:
         raise ValueError("a mark that does not head an array")

@@ -12,6 +12,7 @@ HoldfastError
 │   │   └── UnknownFormatError        a newer version may have written them
 │   ├── SerializeError                a value can't be stored; `path` leads to it (also a TypeError)
 │   ├── ReviveError                   stored data does not fit the type asked for (also a TypeError)
+│   │   └── UnknownCodecError         its codec is not registered in this process
 │   ├── StateTooLargeError            larger than `max_state_bytes` (also a ValueError)
 │   ├── RunActiveError                the run is live or waiting; nothing was done to it
 │   ├── RunExistsError                the id given for a new run is taken
@@ -131,6 +132,7 @@ __all__ = [
     "SyncFailedError",
     "ThreadNotFoundError",
     "UnansweredError",
+    "UnknownCodecError",
     "UnknownFlowError",
     "UnresolvedError",
     "UnsavedWarning",

@@ -138,6 +138,13 @@ class ReviveError(CheckpointError, TypeError):
     reason: str
 
 
+class UnknownCodecError(ReviveError):
+    """A value was stored by a codec that this process has not registered, or can't have."""
+
+    codec: str
+    _text = "{path}: {reason}"
+
+
 class StateTooLargeError(CheckpointError, ValueError):
     """The state is larger than the limit; nothing was saved."""
 

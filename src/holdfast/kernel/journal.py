@@ -97,9 +97,11 @@ class Journals(Reader):
         self._cache_bytes = cache_bytes
         if store.form == "readable":
             self.encode, self.decode = _encode_readable, _decode_readable
+            self.decode_data = _decode_readable_data
             self._flags = envelope.READABLE
         else:
             self.encode, self.decode = values.encode, values.decode
+            self.decode_data = values.decode_data
             self._flags = 0
         self.live = False  # any value may be saved, and none is stored
         self._reset()
@@ -109,6 +111,11 @@ class Journals(Reader):
         """Keep what can't be stored as it is. Only for a store in memory that nobody else uses."""
         kept = LiveValues()
         self.live, self.encode, self.decode = True, kept.encode, kept.decode
+        self.decode_data = kept.decode_data
+
+    def keep_coded(self) -> None:
+        """Let what codecs stored be data (`Coded`): for tools that have no types of a program."""
+        self.decode = self.decode_data
 
     def new_birth(self) -> str:
         """A birth id for a run that is about to be opened."""
@@ -337,14 +344,17 @@ class Journals(Reader):
         self._held -= tip.held
         tip.held = 0
 
-    def value(self, run: str, seq: int, last: Entry | None = None) -> Any:
-        """The value of the entry at `seq`. Raises `CheckpointCorruptedError`. Blocks."""
-        return self.decoded(run, seq, self.chain(run, seq, last).encoding)
+    def value(self, run: str, seq: int, last: Entry | None = None, *, as_data: bool = False) -> Any:
+        """The value of the entry at `seq`. Raises as `decoded` does. Blocks."""
+        return self.decoded(run, seq, self.chain(run, seq, last).encoding, as_data=as_data)
 
-    def decoded(self, run: str, seq: int, encoding: bytes) -> Any:
-        """What was read at this place, as plain data. Raises `CheckpointCorruptedError`."""
+    def decoded(self, run: str, seq: int, encoding: bytes, *, as_data: bool = False) -> Any:
+        """What was read at this place. Raises `CheckpointCorruptedError`, `ReviveError`.
+
+        As data, what codecs stored comes as `Coded`, whether or not they are known here.
+        """
         try:
-            return self.decode(encoding)
+            return self.decode_data(encoding) if as_data else self.decode(encoding)
         except ValueError as error:
             raise CheckpointCorruptedError(run, seq, f"it can't be decoded: {error}") from None
 
@@ -377,3 +387,7 @@ def _encode_readable(value: object, *, root: str = "state") -> bytes:
 
 def _decode_readable(data: bytes) -> Any:
     return readable.loads(data.decode())
+
+
+def _decode_readable_data(data: bytes) -> Any:
+    return readable.loads_data(data.decode())

@@ -39,8 +39,8 @@ class Reader(BranchReader):
             return encoding
         try:
             if flags & envelope.READABLE:
-                return values.encode(readable.loads(encoding.decode()))
-            return readable.dumps(values.decode(encoding), indent=1).encode()
+                return values.encode(readable.loads_data(encoding.decode()))
+            return readable.dumps(values.decode_data(encoding), indent=1).encode()
         except ValueError as error:
             raise CheckpointCorruptedError(run, seq, f"it can't be decoded: {error}") from None
 

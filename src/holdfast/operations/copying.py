@@ -321,7 +321,7 @@ class _Copy:
             with suppress(CheckpointCorruptedError):  # what it builds on is: it is no less true
                 found = self.playback.encoding(entry)
                 if found is not None:
-                    state = self.target.encode(self.source.decode(found))
+                    state = self.target.encode(self.source.decode_data(found))
         return entry._replace(body=envelope.dressed(entry, state))
 
     def _thins_out(self, entry: Entry) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
@@ -55,8 +55,28 @@ def load(
     if there is no such checkpoint. With `as_type=T`, a dataclass, a pydantic model, a TypedDict
     and so on, the state comes back as a `T` and the checkpoint is a `Checkpoint[T]`. Raises
     `CheckpointLoadError` when the store can't be read, `CheckpointCorruptedError` when what is
-    there was altered, and `ReviveError` when the state does not fit the type.
+    there was altered, `ReviveError` when the state does not fit the type, and `UnknownCodecError`
+    when it holds what a codec stored that is not registered here.
     """
+    decode: Callable[[bytes], Any] = core.journals.decode
+    if as_type is not None:
+        decode = _revived_as(as_type, decode)
+    return _load(core, decode, run_id, checkpoint_id, seq, step)
+
+
+def require(core: Core, run_id: str, seq: int | None, checkpoint_id: str | None) -> Checkpoint:
+    """Like `load`, but what is not there raises `CheckpointNotFoundError`."""
+    return _require(core, core.journals.decode, run_id, seq, checkpoint_id)
+
+
+def _load(
+    core: Core,
+    decode: Callable[[bytes], Any],
+    run_id: str | None,
+    checkpoint_id: str | None,
+    seq: int | None,
+    step: str | None,
+) -> Checkpoint[Any] | None:
     if run_id is None:
         if checkpoint_id is None:
             raise ValueError("load needs a run_id or a checkpoint_id")
@@ -75,22 +95,27 @@ def load(
         found = core.journals.undisturbed(run_id, find)
     if found is None:
         return None
-    decode = core.journals.decode
-    if as_type is None:
-        checkpoint = Checkpoint(*found, decode)
-    else:
-        checkpoint = Checkpoint(*found, lambda data: revive(decode(data), as_type))
+    checkpoint = Checkpoint(*found, decode)
     _ = checkpoint.state  # decoded now, so that what is wrong with it shows here
     return checkpoint
 
 
-def require(core: Core, run_id: str, seq: int | None, checkpoint_id: str | None) -> Checkpoint:
-    """Like `load`, but what is not there raises `CheckpointNotFoundError`."""
-    checkpoint = load(core, run_id, seq=seq, checkpoint_id=checkpoint_id)
+def _require(
+    core: Core,
+    decode: Callable[[bytes], Any],
+    run_id: str,
+    seq: int | None,
+    checkpoint_id: str | None,
+) -> Checkpoint:
+    checkpoint = _load(core, decode, run_id, checkpoint_id, seq, None)
     if checkpoint is None:
         wanted = checkpoint_id if seq is None else name_checkpoint(run_id, seq)
         raise CheckpointNotFoundError(run_id, wanted)
     return checkpoint
+
+
+def _revived_as(as_type: Any, decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    return lambda data: revive(decode(data), as_type)
 
 
 def list_checkpoints(
@@ -211,11 +236,12 @@ def check_count(name: str, given: object) -> None:
 
 
 def _named(core: Core, run_id: str, where: int | str) -> Checkpoint:
+    decode = core.journals.decode_data  # what codecs stored is compared as data
     if isinstance(where, int):
-        return require(core, run_id, where, None)
+        return _require(core, decode, run_id, where, None)
     if not isinstance(where, str):
         raise TypeError(f"give a seq or a checkpoint_id, not {type(where).__name__}")
-    return require(core, split_checkpoint_id(where)[0], None, where)
+    return _require(core, decode, split_checkpoint_id(where)[0], None, where)
 
 
 def _find(
@@ -255,7 +281,10 @@ def _current(journals: Journals, head: Entry) -> tuple[Entry, bytes] | None:
 def _folded(journals: Journals, entry: Entry) -> bytes:
     results = results_until(journals, entry)
     return journals.encode(
-        {name: journals.decoded(entry.run, entry.seq, value) for name, value in results.items()}
+        {
+            name: journals.decoded(entry.run, entry.seq, value, as_data=True)
+            for name, value in results.items()
+        }
     )
 
 

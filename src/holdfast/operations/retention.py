@@ -194,7 +194,7 @@ def _archive(core: Core, entries: list[Entry]) -> None:
                 lost.add(entry.seq)
                 why = why or error
                 continue
-            document = Checkpoint(entry, encoding, core.journals.decode).to_dict()
+            document = Checkpoint(entry, encoding, core.journals.decode_data).to_dict()
             file.write(json.dumps(document).encode() + b"\n")
         if why is not None:
             file.truncate(begins)

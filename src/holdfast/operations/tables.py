@@ -73,7 +73,7 @@ def export_checkpoints(
 
 
 def _row(core: Core, entry: Entry, encoding: bytes) -> Row:
-    checkpoint = Checkpoint(entry, encoding, core.journals.decode)
+    checkpoint = Checkpoint(entry, encoding, core.journals.decode_data)
     state = {"state": readable.to_json(checkpoint.state)} if encoding else {}
     return state | {
         "checkpoint_id": checkpoint.checkpoint_id,

@@ -182,6 +182,6 @@ def _anything(core: Core, entry: Entry) -> Any:
     if not entry.size:
         return None
     try:
-        return core.journals.value(entry.run, entry.seq)
+        return core.journals.value(entry.run, entry.seq, as_data=True)
     except CheckpointCorruptedError:
         return None

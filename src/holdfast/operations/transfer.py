@@ -231,7 +231,7 @@ def _compare(
             except CheckpointCorruptedError:
                 continue  # what it builds on is lost
             assert encoding is not None, "nobody deletes from it"
-            state = readable.to_json(journals.decoded(name, entry.seq, encoding))
+            state = readable.to_json(journals.decoded(name, entry.seq, encoding, as_data=True))
             if states.get((name, entry.seq)) != state:
                 raise ValueError(f"{at(entry.seq)}: it was changed: its state is not its content")
 
@@ -343,7 +343,7 @@ def _to_line(journals: Journals, playback: Playback, entry: Entry) -> dict[str, 
         encoding = playback.encoding(entry)
         if encoding is None:
             raise CheckpointCorruptedError(entry.run, entry.seq, "it was deleted meanwhile")
-        state = journals.decoded(entry.run, entry.seq, encoding)
+        state = journals.decoded(entry.run, entry.seq, encoding, as_data=True)
         line["state"] = readable.to_json(state)
     return line
 

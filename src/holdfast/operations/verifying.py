@@ -108,7 +108,7 @@ def _unreadable(journals: Journals, head: Entry) -> list[Problem]:
     if wanted is None:
         return []
     try:
-        journals.value(head.run, wanted)
+        journals.value(head.run, wanted, as_data=True)
     except CheckpointCorruptedError as error:
         return [Problem(error.run_id, error.seq, error.reason)]
     return []
