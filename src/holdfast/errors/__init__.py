@@ -54,7 +54,8 @@ HoldfastError
 ├── QuestionError                     there is no such open question, or not for this person
 │   └── InvalidAnswerError            the answer does not fit the question (also a ValueError)
 ├── ConflictError                     another writer already took this position
-│   └── EntriesLostError              the store lost acknowledged entries (also a StoreError)
+│   ├── EntriesLostError              the store lost acknowledged entries (also a StoreError)
+│   └── SecondWriterError             another process writes to the same LangGraph thread
 ├── InvalidIdError                    an id that stores could confuse (also a ValueError)
 └── StoreError                        nothing was written
     ├── StoreUnavailableError         unreachable, locked or full; retrying may help
@@ -117,6 +118,7 @@ __all__ = [
     "RunStoppedError",
     "RunTimeoutError",
     "SchemaError",
+    "SecondWriterError",
     "SerializeError",
     "StateTooLargeError",
     "StepConflictError",

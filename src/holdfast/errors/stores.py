@@ -11,6 +11,18 @@ class ConflictError(HoldfastError):
     _text = "run {run_id!r} already has an entry at {seq}; load it again and retry"
 
 
+class SecondWriterError(ConflictError):
+    """Another process writes to the same LangGraph thread; nothing was written.
+
+    Raised by a saver with `exclusive=True`.
+    """
+
+    _text = (
+        "another process saved to {run_id!r} (its newest entry is {seq}) since this one read it; "
+        "invoke the graph again to continue from there"
+    )
+
+
 class InvalidIdError(HoldfastError, ValueError):
     """An id that is empty, too long or contains characters that stores can't keep apart."""
 

@@ -370,11 +370,30 @@ class Journals(Reader):
         if chain.kind != Kind.CHECKPOINT:
             return chain.encoding
         tip.chain = chain
+        self._learn(tip)
+        return chain.encoding
+
+    def base_state(self, head: Entry, base: Entry) -> bytes:
+        """The encoded state of the checkpoint that a delta behind this head builds on.
+
+        From memory if the head is the one we know; else a save behind it need not read it again.
+        """
         with self._lock:
             known = self.tip(head.run)
-            if known is None or known.seq <= tip.seq:  # else saves are under way behind it
+            here = known is not None and (known.seq, known.digest) == (head.seq, head.digest)
+            if known and known.chain and here and known.base_seq == base.seq:
+                return known.chain.encoding
+        tip = Tip(head.run, head)
+        tip.base_seq, tip.chain = base.seq, self.chain(head.run, base.seq, base)
+        self._learn(tip)
+        return tip.chain.encoding
+
+    def _learn(self, tip: Tip) -> None:
+        """Keep a tip that was just read, unless saves are under way behind it."""
+        with self._lock:
+            known = self.tip(tip.run)
+            if known is None or known.seq <= tip.seq:
                 self._keep(tip)
-        return chain.encoding
 
 
 def _same_or_ahead(known: Tip, tip: Tip) -> bool:

@@ -6,8 +6,9 @@
     agent = builder.compile(checkpointer=saver)
 
 Here: `layout` says how threads are stored, and `plain` shows them; both work without LangGraph.
-`saver` is LangGraph's interface, `threads` finds checkpoints by LangGraph's ids, `writing` appends
-them, `thinning` deletes and copies them, `serializing` keeps pickle and unknown types out.
+`saver` is LangGraph's interface, `threads` finds checkpoints by LangGraph's ids, `listing` those
+that match, `writing` appends them, `thinning` deletes and copies them, and `serializing` keeps
+pickle and unknown types out.
 """
 
 from typing import TYPE_CHECKING, Any

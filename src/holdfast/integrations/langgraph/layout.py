@@ -1,18 +1,19 @@
 """How LangGraph's threads are stored. Needs neither LangGraph nor a store.
 
-Each namespace of a thread is a run (`run_id`), with the flow `FLOW` and the thread's own run id
-as its `thread`. Its journal is linear: LangGraph's ids and parents are metadata (the key "lg").
+Each namespace of a thread is a run (`run_id`) with the flow `FLOW`; a subgraph has a namespace of
+its own. The journal is linear: LangGraph's ids and parents are metadata (the key "lg").
 
     OPEN          {"thread": thread id, "ns": namespace}
     CHECKPOINT    {"id": checkpoint id, "parent": its parent's, "early": seqs, "has": channels}
                   `put`. LangGraph's metadata is the checkpoint's own (`CheckpointInfo.metadata`),
                   its source and step are also `type` and `step_index`. The state is what `stored`
-                  makes of the checkpoint. "early" lists writes that arrived before it, "has" its
-                  delta channels with a value; both are mostly absent.
-    RESULT        {"of": checkpoint id, "task": task id, "path": task path, "over": true}
+                  makes of the checkpoint. "early" lists writes that arrived before it; "has" names
+                  the channels with a value, if the graph has delta channels.
+    RESULT        {"of": checkpoint id, "task": task id, "path": task path, "also": seqs}
                   `put_writes`. The value is a list of writes, [index, channel, type, bytes].
-                  Writes with "over" replace earlier ones of the same task and index; others
-                  don't count if there are earlier ones.
+                  Of two writes of one task with the same index the first counts, unless the
+                  index is negative, which stands for errors, interrupts and the like. "also"
+                  lists writes that arrived before their checkpoint, and that it does not list.
 
 A value of a channel is what LangGraph's serializer made of it: [type, bytes]. One that grows, as
 a list of messages does, grows at its end, so the kernel's deltas store what was added.
@@ -112,7 +113,7 @@ class CheckpointNote(NamedTuple):
     parent: str | None
     metadata: Mapping[str, Any]
     early: tuple[int, ...] = ()  # the seqs of writes that arrived before it
-    has: tuple[str, ...] | None = None  # its delta channels with a value; None: not known
+    has: tuple[str, ...] | None = None  # the channels with a value; None: its state says
 
 
 class WritesNote(NamedTuple):
@@ -121,7 +122,7 @@ class WritesNote(NamedTuple):
     of: str  # the checkpoint that they belong to
     task: str
     path: str = ""
-    over: bool = False  # they replace earlier ones
+    also: tuple[int, ...] = ()  # the seqs of more writes of the same checkpoint
 
 
 def dump_opening(thread: str, ns: str) -> str:
@@ -147,8 +148,8 @@ def dump_writes(note: WritesNote) -> str:
     facts: dict[str, Any] = {"of": note.of, "task": note.task}
     if note.path:
         facts["path"] = note.path
-    if note.over:
-        facts["over"] = True
+    if note.also:
+        facts["also"] = list(note.also)
     return dump_meta({"lg": facts})
 
 
@@ -173,7 +174,7 @@ def note_of(entry: Entry) -> CheckpointNote | WritesNote | None:
             )
         if entry.kind == Kind.RESULT and "of" in facts:
             return WritesNote(
-                facts["of"], facts["task"], facts.get("path", ""), bool(facts.get("over"))
+                facts["of"], facts["task"], facts.get("path", ""), tuple(facts.get("also", ()))
             )
     except (KeyError, TypeError, ValueError) as error:
         meta.refuse(f"its metadata is not of LangGraph's form: {error}")

@@ -1,0 +1,127 @@
+"""LangGraph's serializer, without pickle and with an allow-list: stored bytes never choose a type."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Final, Self
+
+from langgraph.checkpoint.serde.base import SerializerProtocol, maybe_add_typed_methods
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+try:
+    from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_TYPES as SAFE
+except ImportError:  # it is private: without it, every type must be allowed by name
+    SAFE = frozenset()
+
+from holdfast.errors import CheckpointLoadError, SerializeError
+from holdfast.integrations.langgraph.layout import Typed
+
+Allowed = Iterable[type | tuple[str, ...]]
+"""Types, or their (module, name)."""
+
+_PICKLERS: Final = ("pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal")
+_DATA: Final = frozenset({type(None), bool, int, float, str, bytes, bytearray, memoryview})
+_CONTAINERS: Final = frozenset({list, tuple, set, frozenset, deque})
+_THEIR_OWN: Final = ("langgraph", "langchain_core", "numpy")  # LangGraph knows what to do with them
+
+
+class AllowListSerializer(JsonPlusSerializer):
+    """LangGraph's own serializer, for messages, standard types and those that the caller allows.
+
+    A value of another type is refused when it is saved: LangGraph would load it as a plain dict,
+    or, without an allow-list, import whatever the stored bytes name.
+    """
+
+    def __init__(self, allow: Allowed = ()) -> None:
+        super().__init__(allowed_msgpack_modules=tuple(allow) or None)
+        self._leaves: set[type] = set(_DATA)  # types that need no further look
+
+    def with_msgpack_allowlist(self, extra_allowlist: Allowed) -> Self:
+        """A serializer that allows these types, too."""
+        wider = super().with_msgpack_allowlist(extra_allowlist)
+        assert isinstance(wider, type(self)), "it is a copy of this one"
+        wider._leaves = set(_DATA)  # noqa: SLF001 - it is of this class
+        return wider
+
+    def dumps_typed(self, obj: Any) -> Typed:
+        """The value, serialized. Raises `SerializeError` for a type that is not allowed."""
+        typed = super().dumps_typed(obj)
+        self._check((obj,))
+        return typed
+
+    def _check(self, values: Iterable[Any]) -> None:
+        """Raise unless all of these, and what they hold, may be loaded again."""
+        leaves = self._leaves
+        for value in values:
+            kind = type(value)
+            if kind in leaves:
+                continue
+            if isinstance(value, dict):
+                self._check(value.values())
+                continue
+            if kind not in _CONTAINERS:
+                self._check_type(kind, value)
+            parts = _parts(value)
+            if parts is None:
+                leaves.add(kind)
+            else:
+                self._check(parts)
+
+    def _check_type(self, kind: type, value: Any) -> None:
+        key = (kind.__module__, kind.__name__)
+        allowed = self._allowed_msgpack_modules
+        if (
+            key in SAFE
+            or allowed is True
+            or (allowed is not None and key in allowed)
+            or kind.__module__.partition(".")[0] in _THEIR_OWN
+            or isinstance(value, BaseException | re.Pattern | list)
+            or (isinstance(value, str | int | float | bytes) and not isinstance(value, enum.Enum))
+        ):
+            return
+        reason = (
+            f"{kind.__module__}.{kind.__qualname__} is not among the types that checkpoints may "
+            f"hold; allow it: HoldfastSaver(..., allow=[{kind.__name__}])"
+        )
+        raise SerializeError("channel_values", reason)
+
+
+def _parts(value: Any) -> Iterable[Any] | None:
+    """What LangGraph serializes of a value one by one; None if it does so as a whole."""
+    if isinstance(value, list | set | frozenset | deque) or type(value) is tuple:
+        return value
+    if hasattr(value, "model_dump") or isinstance(value, enum.Enum | type):
+        return None
+    if hasattr(value, "_asdict"):
+        return tuple(value._asdict().values())
+    if dataclasses.is_dataclass(value):
+        return [getattr(value, field.name) for field in dataclasses.fields(value)]
+    if type(value).__name__ == "Send":
+        return (value.arg,)
+    return None
+
+
+def checked(serde: Any) -> SerializerProtocol:
+    """The caller's own serializer, unless it uses pickle. Raises `ValueError`."""
+    found: Any = serde
+    while found is not None:
+        name = getattr(found, "__name__", "") or type(found).__module__
+        if getattr(found, "pickle_fallback", False) or name.partition(".")[0] in _PICKLERS:
+            raise ValueError(
+                "holdfast stores no pickles: whoever can write to the store could run code; "
+                "give a JsonPlusSerializer without pickle_fallback, or allow=[...] instead of serde="
+            )
+        found = getattr(found, "serde", None)  # of one that encrypts
+    return maybe_add_typed_methods(serde)
+
+
+def revived(serde: SerializerProtocol, typed: Typed, run: str) -> Any:
+    """A stored value. Raises `CheckpointLoadError` for a pickle."""
+    kind = typed[0].partition("+")[0]  # what follows is how it was encrypted
+    if kind == "pickle":
+        raise CheckpointLoadError(run, "it holds a pickle, which is never loaded: it may run code")
+    return serde.loads_typed(typed)

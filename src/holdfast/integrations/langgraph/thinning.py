@@ -1,0 +1,143 @@
+"""Deleting, pruning and copying LangGraph's threads. Everything here blocks."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from holdfast.errors import CheckpointNotFoundError
+from holdfast.integrations.langgraph.layout import (
+    CheckpointNote,
+    WritesNote,
+    note_of,
+    run_id,
+)
+from holdfast.integrations.langgraph.listing import Namespace, namespaces, needed
+from holdfast.integrations.langgraph.threads import Threads
+from holdfast.integrations.langgraph.writing import checkpoint_draft, opening_draft, writes_draft
+from holdfast.kernel.appending import append, append_if, is_durable, submit
+from holdfast.kernel.core import Core, Op
+from holdfast.kernel.journal import Draft
+from holdfast.kernel.playback import Playback
+from holdfast.kernel.ticket import Ticket
+from holdfast.model import Entry, Status
+from holdfast.operations import deleting
+
+_QUEUED: Final = 64  # entries of a copy that are on their way to the store at once
+
+
+def delete_thread(threads: Threads, thread: str) -> None:
+    """Delete all namespaces of a thread, the main one last."""
+    for space in reversed(namespaces(threads, thread)):
+        deleting.clear(threads.core, space.run, force=True)
+
+
+def delete_for_runs(threads: Threads, run_ids: Sequence[str]) -> None:
+    """Delete the checkpoints, with their writes, whose metadata names one of these runs."""
+    gone = set(run_ids)
+    for space in namespaces(threads) if gone else ():
+        index = threads.reading(space.run, partial(threads.index, space.run))
+        named = {p.id for p in index.places.values() if p.metadata.get("run_id") in gone}
+        if named:
+            _drop(threads.core, space.run, named.__contains__)
+
+
+def prune(threads: Threads, thread_ids: Sequence[str], strategy: str) -> None:
+    """Keep the newest checkpoint of each namespace, and what it needs; or delete all of them."""
+    if strategy not in ("keep_latest", "delete"):
+        raise ValueError(f"strategy must be keep_latest or delete, not {strategy!r}")
+    for thread in map(str, thread_ids):
+        if strategy == "delete":
+            delete_thread(threads, thread)
+            continue
+        for space in namespaces(threads, thread):
+            _prune(threads, space)
+
+
+def _prune(threads: Threads, space: Namespace) -> None:
+    def stays() -> set[str]:
+        index = threads.index(space.run)
+        newest = index.newest()
+        return set() if newest is None else needed(threads, space.run, index, newest)
+
+    kept = threads.reading(space.run, stays)
+    if kept:
+        _drop(threads.core, space.run, lambda name: name not in kept)
+
+
+def _drop(core: Core, run: str, goes: Callable[[str], bool]) -> None:
+    """Delete the checkpoints that are to go, with their writes."""
+
+    def chosen(live: list[Entry], branch: list[int]) -> list[int]:
+        found = []
+        for entry in live:
+            note = note_of(entry)
+            name = note.of if isinstance(note, WritesNote) else note.id if note else None
+            if name is not None and goes(name):
+                found.append(entry.seq)
+        return found
+
+    with suppress(CheckpointNotFoundError):  # somebody else deleted the whole run
+        deleting.drop(core, run, chosen, force=True)
+
+
+def copy_thread(threads: Threads, source: str, target: str) -> None:
+    """Copy what the namespaces of a thread hold, without what rollbacks left behind."""
+    for space in namespaces(threads, source):
+        copy = _copied(threads, space.run, Namespace(run_id(target, space.ns), target, space.ns))
+        threads.core.drive(copy)
+
+
+def _copied(threads: Threads, origin: str, target: Namespace) -> Op[None]:
+    core = threads.core
+    index = threads.index(origin)
+    playback = Playback(core.journals)
+    moved: dict[int, int] = {}  # where each entry of the origin is now
+    queued: deque[tuple[int, Draft, Ticket]] = deque()
+    if index.head is None:
+        return
+    for entry in core.journals.entries(origin, bodies=True):
+        if entry.seq > index.head[0]:
+            break
+        note = None if entry.seq in index.left_behind else note_of(entry)
+        encoding = None if note is None else playback.encoding(entry)
+        if note is None or encoding is None:
+            continue
+        draft = _moved(note, encoding, moved)
+        if not moved:
+            first = yield from append_if(core, target.run, partial(_behind, target, draft))
+            moved[entry.seq] = first.seq
+            continue
+        ticket = yield from submit(core, target.run, draft)
+        moved[entry.seq] = ticket.entries[-1].seq
+        queued.append((entry.seq, draft, ticket))
+        if len(queued) > _QUEUED:
+            yield from _settled(core, target.run, moved, *queued.popleft())
+    while queued:
+        yield from _settled(core, target.run, moved, *queued.popleft())
+
+
+def _behind(target: Namespace, draft: Draft, head: Entry | None) -> list[Draft]:
+    if head is not None and head.status != Status.DELETED:
+        return [draft]
+    return [opening_draft(target.thread, target.ns), draft]
+
+
+def _settled(
+    core: Core, run: str, moved: dict[int, int], seq: int, draft: Draft, ticket: Ticket
+) -> Op[None]:
+    if not (yield from is_durable(ticket)):  # somebody else writes to the copy already
+        entry = yield from append(core, run, draft)
+        moved[seq] = entry.seq
+
+
+def _moved(note: CheckpointNote | WritesNote, encoding: bytes, moved: dict[int, int]) -> Draft:
+    """The same entry for the copy, where other entries have other seqs."""
+    if isinstance(note, CheckpointNote):
+        early = tuple(moved[seq] for seq in note.early if seq in moved)
+        return checkpoint_draft(note._replace(early=early), encoding)
+    also = tuple(moved[seq] for seq in note.also if seq in moved)
+    return writes_draft(note._replace(also=also), encoding)

@@ -1,0 +1,321 @@
+"""Finding LangGraph's checkpoints and writes in journals. Everything here blocks.
+
+The newest checkpoint is found from the head of its run. Others are found by their ids: the
+entries of a run are listed once, without their states, and then only those that are new.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NamedTuple, TypeVar
+
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.integrations.langgraph.layout import (
+    CheckpointNote,
+    Typed,
+    WritesNote,
+    note_of,
+    typed_writes,
+)
+from holdfast.kernel.core import Core
+from holdfast.kernel.entries import is_live
+from holdfast.kernel.playback import Playback
+from holdfast.model import CARRY_STATE, Entry, Kind, erases
+from holdfast.operations.reading import outages_named
+from holdfast.store import Head
+
+T = TypeVar("T")
+
+_MOST_PLACES: Final = 200_000  # checkpoints and writes of all runs whose index is kept
+_FAR: Final = 64  # entries between two wanted ones that are cheaper read than skipped
+_PASS_STATES: Final = 32  # states that are put together in one pass
+_PASS_BYTES: Final = 16 << 20
+
+
+class Found(NamedTuple):
+    """A checkpoint with its state, as it is stored, and the writes that belong to it."""
+
+    seq: int
+    note: CheckpointNote
+    state: Any
+    writes: list[Writes]
+
+
+class Writes(NamedTuple):
+    """What one call of `put_writes` stored."""
+
+    note: WritesNote
+    rows: list[tuple[int, str, Typed]]  # index, channel, value
+
+
+class Place(NamedTuple):
+    """Where a checkpoint is in its run."""
+
+    seq: int
+    id: str
+    parent: str | None
+    has: tuple[str, ...] | None
+    size: int
+    entry: Entry  # without its body
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """LangGraph's metadata of the checkpoint."""
+        note = note_of(self.entry)
+        assert isinstance(note, CheckpointNote), "others have no place"
+        return dict(note.metadata)
+
+
+class Index:
+    """What one run holds, by LangGraph's ids."""
+
+    def __init__(self) -> None:
+        self.head: Head | None = None  # how far it goes
+        self.places: dict[str, Place] = {}
+        self.writes: dict[str, list[int]] = {}  # by checkpoint: the seqs of its writes
+        self.damage: CheckpointCorruptedError | None = None
+        self._parents: dict[int, int | None] = {}
+        self._current: int | None = None  # the seq of the current state
+        self._left: frozenset[int] | None = frozenset()  # what rollbacks left; None: to be found
+
+    def __len__(self) -> int:
+        return len(self._parents)
+
+    def add(self, entry: Entry) -> None:
+        """Take note of the next entry."""
+        self.head = entry.seq, entry.digest
+        if entry.kind in CARRY_STATE:
+            self._parents[entry.seq] = entry.parent
+            if is_live(entry):
+                self._current = entry.seq
+        elif entry.parent != self._current:
+            self._current, self._left = entry.parent, None
+        note = note_of(entry)
+        if isinstance(note, CheckpointNote):
+            place = Place(entry.seq, note.id, note.parent, note.has, entry.size, entry)
+            self.places.pop(note.id, None)  # one that is put again is the newest
+            self.places[note.id] = place
+        elif isinstance(note, WritesNote):
+            self.writes.setdefault(note.of, []).append(entry.seq)
+
+    @property
+    def left_behind(self) -> frozenset[int]:
+        """The seqs of what rollbacks left behind."""
+        if self._left is None:
+            current: set[int] = set()
+            seq = self._current
+            while seq is not None and seq not in current:
+                current.add(seq)
+                seq = self._parents.get(seq)
+            self._left = frozenset(self._parents.keys() - current)
+        return self._left
+
+    def newest_first(self) -> Iterator[Place]:
+        """The checkpoints, without those that a rollback left behind."""
+        left = self.left_behind
+        return (place for place in reversed(self.places.values()) if place.seq not in left)
+
+    def newest(self) -> Place | None:
+        """The current checkpoint."""
+        return next(self.newest_first(), None)
+
+    def writes_of(self, place: Place) -> list[int]:
+        """The seqs of a checkpoint's writes, without those that a rollback left behind."""
+        found = self.writes.get(place.id, [])
+        left = self.left_behind
+        return [seq for seq in found if seq not in left] if place.seq not in left else found
+
+
+class Threads:
+    """Reads the journals of LangGraph's threads."""
+
+    def __init__(self, core: Callable[[], Core]) -> None:
+        self._core = core
+        self._lock = threading.Lock()
+        self._indexes: OrderedDict[str, Index] = OrderedDict()
+
+    @property
+    def core(self) -> Core:
+        """The checkpointer's core. Raises `StoreClosedError` once that is closed."""
+        return self._core()
+
+    def reading(self, run: str, read: Callable[[], T]) -> T:
+        """What `read` returns; called again where others deleted what it was reading."""
+        with outages_named(run):
+            return self.core.journals.undisturbed(run, read)
+
+    def head(self, run: str) -> Entry | None:
+        """The newest entry of a run; None if there is no such run."""
+        head = self.core.journals.checked_head(run)
+        return None if head is None or erases(head) else head
+
+    def newest(self, head: Entry) -> Found | None:
+        """The checkpoint that is current at this head, whatever the length of the run."""
+        journals = self.core.journals
+        run = head.run
+        results: list[Entry] = []
+        found: Entry | None = None
+        for entry in journals.branch_of(head):
+            if entry.kind == Kind.CHECKPOINT:
+                found = entry
+                break
+            results.append(entry)
+        if found is None:
+            return None
+        note = note_of(found)
+        if not isinstance(note, CheckpointNote):
+            reason = "it is not a checkpoint of LangGraph's"
+            raise CheckpointCorruptedError(run, found.seq, reason)
+        state = journals.decoded(run, found.seq, journals.base_state(head, found))
+        writes: dict[int, Writes] = {}
+        more = set(note.early)
+        for entry in reversed(results):
+            said = note_of(entry)
+            if isinstance(said, WritesNote) and said.of == note.id:
+                writes[entry.seq] = self._writes(entry, said)
+                more.update(said.also)
+        for seq in more - writes.keys():
+            early = self._writes_at(run, seq, note.id)
+            if early is not None:
+                writes[seq] = early
+        return Found(found.seq, note, state, [writes[seq] for seq in sorted(writes)])
+
+    def _writes(self, entry: Entry, note: WritesNote) -> Writes:
+        value = self.core.journals.value(entry.run, entry.seq, entry)
+        try:
+            return Writes(note, typed_writes(value))
+        except ValueError as error:
+            raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
+
+    def _writes_at(self, run: str, seq: int, of: str) -> Writes | None:
+        """The writes at a seq, if they belong to this checkpoint: a fork has other seqs."""
+        try:
+            entry = self.core.journals.entry(run, seq)
+        except CheckpointCorruptedError:
+            if self.core.journals.head_seq(run) in (None, *range(seq)):
+                return None
+            raise
+        note = None if entry is None else note_of(entry)
+        if entry is None or not isinstance(note, WritesNote) or note.of != of:
+            return None
+        return self._writes(entry, note)
+
+    def index(self, run: str) -> Index:
+        """What the run holds by now."""
+        with self._lock:
+            known = self._indexes.get(run)
+        found = self._extended(run, known) if known is not None else None
+        found = found or self._built(run)
+        with self._lock:
+            self._indexes[run] = found
+            self._indexes.move_to_end(run)
+            total = sum(map(len, self._indexes.values()))
+            while total > _MOST_PLACES and len(self._indexes) > 1:
+                total -= len(self._indexes.popitem(last=False)[1])
+        return found
+
+    def _built(self, run: str) -> Index:
+        index = Index()
+
+        def damaged(error: CheckpointCorruptedError) -> None:
+            index.damage = index.damage or error
+
+        for entry in self.core.journals.entries(run, damage=damaged):
+            index.add(entry)
+        return index
+
+    def _extended(self, run: str, known: Index) -> Index | None:
+        """The index with what is new; None if it must be built again."""
+        if known.head is None or known.damage is not None:
+            return None
+        seq, digest = known.head
+        news = self.core.journals.store.read(run, after=seq - 1, bodies=False)
+        if not news or (news[0].seq, news[0].digest) != (seq, digest):
+            return None
+        if len(news) == 1:
+            return known
+        news = list(self.core.journals.entries(run, after=seq))
+        if any(entry.kind in (Kind.TRIM, Kind.TOMBSTONE) for entry in news):
+            return None  # they change what came before
+        with self._lock:
+            if known.head != (seq, digest):
+                return None  # another thread was faster
+            for entry in news:
+                known.add(entry)
+        return known
+
+    def at(self, run: str, index: Index, place: Place) -> Found | None:
+        """The checkpoint at a place; None if it was deleted since."""
+        return next(self.passing(run, index, [place]), None)
+
+    def passing(self, run: str, index: Index, places: Iterable[Place]) -> Iterator[Found]:
+        """The checkpoints at these places, newest first, a few at a time in one pass each."""
+        chunk: list[Place] = []
+        weight = 0
+        for place in places:
+            far = bool(chunk) and chunk[-1].seq - place.seq > _FAR
+            if chunk and (far or len(chunk) >= _PASS_STATES or weight > _PASS_BYTES):
+                yield from self._pass(run, index, chunk)
+                chunk, weight = [], 0
+            chunk.append(place)
+            weight += place.size
+        if chunk:
+            yield from self._pass(run, index, chunk)
+
+    def _pass(self, run: str, index: Index, places: list[Place]) -> list[Found]:
+        return self.reading(run, lambda: list(self._read(run, index, places)))
+
+    def _read(self, run: str, index: Index, places: list[Place]) -> Iterator[Found]:
+        journals = self.core.journals
+        wanted = {place.seq for place in places}
+        writes = {place.seq: index.writes_of(place) for place in places}
+        states: dict[int, tuple[Entry, bytes]] = {}
+        playback = Playback(journals)
+        if len(places) == 1:
+            entry = journals.entry(run, places[0].seq)
+            if entry is not None:
+                states[entry.seq] = entry, journals.chain(run, entry.seq, entry).encoding
+        else:
+            first, last = min(wanted), max(wanted)
+            for entry in journals.entries(run, bodies=True, after=first - 1):
+                if entry.seq > last:
+                    break
+                if entry.kind == Kind.CHECKPOINT and is_live(entry):
+                    encoding = playback.encoding(entry)
+                    if entry.seq in wanted and encoding is not None:
+                        states[entry.seq] = entry, encoding
+        rows = dict(self.written(run, [seq for seqs in writes.values() for seq in seqs]))
+        for place in places:
+            if place.seq not in states:
+                continue
+            entry, encoding = states[place.seq]
+            note = note_of(entry)
+            assert isinstance(note, CheckpointNote), "as the index found"
+            state = journals.decoded(run, place.seq, encoding)
+            found = [rows[seq] for seq in writes[place.seq] if seq in rows]
+            yield Found(place.seq, note, state, found)
+
+    def written(self, run: str, seqs: Iterable[int]) -> Iterator[tuple[int, Writes]]:
+        """The writes at these seqs, with their seqs, in order, as far as they are still there."""
+        journals = self.core.journals
+        for first, last, wanted in _stretches(sorted(seqs)):
+            for entry in journals.entries(run, bodies=True, after=first - 1, page=last - first + 2):
+                if entry.seq > last:
+                    break
+                note = note_of(entry) if entry.seq in wanted else None
+                if isinstance(note, WritesNote):
+                    yield entry.seq, self._writes(entry, note)
+
+
+def _stretches(seqs: list[int]) -> Iterator[tuple[int, int, set[int]]]:
+    """Ranges that hold these seqs, none of which has a long gap."""
+    stretch: list[int] = []
+    for seq in seqs:
+        if stretch and seq - stretch[-1] > _FAR // 4:
+            yield stretch[0], stretch[-1], set(stretch)
+            stretch = []
+        stretch.append(seq)
+    if stretch:
+        yield stretch[0], stretch[-1], set(stretch)

@@ -1,0 +1,207 @@
+"""Appending LangGraph's checkpoints and writes to journals."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from typing import Final, TypeVar
+
+from holdfast.errors import SecondWriterError
+from holdfast.integrations.langgraph.layout import (
+    FLOW,
+    SOURCES,
+    CheckpointNote,
+    WritesNote,
+    dump_checkpoint,
+    dump_opening,
+    dump_writes,
+)
+from holdfast.kernel.appending import (
+    append,
+    append_at_once,
+    append_if,
+    is_durable,
+    known_tip,
+    new_deadline,
+)
+from holdfast.kernel.core import Core, Op
+from holdfast.kernel.journal import Draft
+from holdfast.kernel.ticket import Ticket
+from holdfast.model import Entry, Kind, Status
+from holdfast.store import NO_HEAD, Head
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_KNOWN: Final = 1024  # checkpoints and runs that are remembered
+_NOTHING: Final[frozenset[int]] = frozenset()
+
+
+def checkpoint_draft(note: CheckpointNote, encoding: bytes) -> Draft:
+    """The entry of a checkpoint, to be."""
+    source, step = note.metadata.get("source"), note.metadata.get("step")
+    return Draft(
+        Kind.CHECKPOINT.value,
+        Status.OPEN.value,
+        encoding,
+        type=source if source in SOURCES else None,
+        step_index=step if type(step) is int and abs(step) < 1 << 62 else None,
+        flow=FLOW,
+        meta=dump_checkpoint(note),
+    )
+
+
+def writes_draft(note: WritesNote, encoding: bytes) -> Draft:
+    """The entry of a task's writes, to be."""
+    return Draft(Kind.RESULT.value, Status.OPEN.value, encoding, flow=FLOW, meta=dump_writes(note))
+
+
+def opening_draft(thread: str, ns: str) -> Draft:
+    """The entry that opens the run of a namespace."""
+    meta = dump_opening(thread, ns)
+    return Draft(Kind.OPEN.value, Status.OPEN.value, parent=None, flow=FLOW, meta=meta)
+
+
+class Appender:
+    """Appends to the journals of threads; thread-safe.
+
+    Writes may arrive before the checkpoint that they belong to: with `durability="async"`,
+    LangGraph does not wait for one before it submits the other. Such checkpoints list them, so
+    that whoever reads the newest checkpoint need not look for them. If `exclusive`, it appends
+    only behind what it has read or written itself.
+    """
+
+    def __init__(self, core: Callable[[], Core], *, exclusive: bool) -> None:
+        self._core = core
+        self._exclusive = exclusive
+        self._lock = threading.Lock()
+        self._early: OrderedDict[tuple[str, str], set[int]] = OrderedDict()
+        self._placed: OrderedDict[tuple[str, str], tuple[int, Collection[int]]] = OrderedDict()
+        self._seen: OrderedDict[str, Head] = OrderedDict()
+
+    def has_read(self, run: str, head: Entry | None, newest: str | None) -> None:
+        """Take note that the head of a run, and its newest checkpoint, were read."""
+        with self._lock:
+            if newest is not None:
+                _remember(self._placed, (run, newest), (-1, _NOTHING))
+            if self._exclusive:
+                _remember(self._seen, run, NO_HEAD if head is None else (head.seq, head.digest))
+
+    def put(
+        self, run: str, opening: Draft, draft: Callable[[tuple[int, ...]], Draft], checkpoint: str
+    ) -> Op[None]:
+        """Append a checkpoint. `draft` makes its entry, given the seqs of its early writes."""
+        key = (run, checkpoint)
+        listed: tuple[int, ...] = ()
+
+        def compose() -> Draft:
+            nonlocal listed
+            listed = tuple(sorted(self._early.get(key, ())))
+            return draft(listed)
+
+        def place(seq: int) -> None:
+            _remember(self._placed, key, (seq, listed))
+
+        entry = yield from self._append(run, opening, compose, place)
+        with self._lock:
+            early = self._early.pop(key, set())
+            missed = sorted(seq for seq in early if seq < entry.seq and seq not in listed)
+        if missed:
+            yield from self._note(run, opening, checkpoint, missed)
+
+    def put_writes(self, run: str, opening: Draft, draft: Draft, note: WritesNote) -> Op[None]:
+        """Append the writes of a task."""
+        key = (run, note.of)
+
+        def place(seq: int) -> None:
+            if key not in self._placed:
+                _remember(self._early, key, {seq, *self._early.get(key, ())})
+
+        entry = yield from self._append(run, opening, lambda: draft, place)
+        with self._lock:
+            seq, listed = self._placed.get(key, (-1, _NOTHING))
+        if entry.seq < seq and entry.seq not in listed:
+            yield from self._note(run, opening, note.of, [entry.seq])
+
+    def _note(self, run: str, opening: Draft, checkpoint: str, seqs: list[int]) -> Op[None]:
+        """Record where writes of a checkpoint are that it does not list itself."""
+        note = WritesNote(checkpoint, "", also=tuple(seqs))
+        draft = writes_draft(note, self._core().journals.encode([]))
+        yield from self._append(run, opening, lambda: draft, lambda _: None)
+
+    def _append(
+        self,
+        run: str,
+        opening: Draft,
+        compose: Callable[[], Draft],
+        place: Callable[[int], None],
+    ) -> Op[Entry]:
+        """Append an entry, behind the opening if the run is new; `place` is told its seq."""
+        core = self._core()
+        deadline = new_deadline(core)
+        with self._lock:
+            expected = self._seen.get(run) if self._exclusive else None
+            draft = compose()
+            ticket = None
+            if expected is None or _is_at(core, run, expected):
+                ticket = _at_once(core, run, opening, draft, deadline)
+            if ticket is not None:
+                entry = ticket.entries[-1]
+                place(entry.seq)
+                self._has_written(entry)
+        if ticket is not None and (yield from is_durable(ticket)):
+            return ticket.entries[-1]
+        if ticket is not None and self._exclusive:
+            raise SecondWriterError(run, ticket.entries[-1].seq)
+        entry = yield from self._append_slowly(core, run, opening, draft, deadline)
+        with self._lock:
+            place(entry.seq)
+            self._has_written(entry)
+        return entry
+
+    def _append_slowly(
+        self, core: Core, run: str, opening: Draft, draft: Draft, deadline: float
+    ) -> Op[Entry]:
+        """Append an entry behind a head that must be read first."""
+        tip = yield from known_tip(core, run, draft, deadline)
+        if tip.exists and not self._exclusive:
+            return (yield from append(core, run, draft))
+
+        def decide(head: Entry | None) -> list[Draft]:
+            with self._lock:
+                expected = self._seen.get(run) if self._exclusive else None
+            if expected is not None and expected != _head(head):
+                raise SecondWriterError(run, -1 if head is None else head.seq)
+            is_new = head is None or head.status == Status.DELETED
+            return [opening, draft] if is_new else [draft]
+
+        return (yield from append_if(core, run, decide))
+
+    def _has_written(self, entry: Entry) -> None:
+        if self._exclusive:
+            _remember(self._seen, entry.run, (entry.seq, entry.digest))
+
+
+def _at_once(core: Core, run: str, opening: Draft, draft: Draft, deadline: float) -> Ticket | None:
+    """Submit an entry without waiting, if the head is known; None if it is not."""
+    tip = core.journals.tip(run)
+    if tip is not None and not tip.exists and not core.journals.writer.full:
+        return core.journals.extend(tip, [opening, draft], deadline)
+    return append_at_once(core, run, draft, deadline)
+
+
+def _is_at(core: Core, run: str, expected: Head) -> bool:
+    tip = core.journals.tip(run)
+    return tip is not None and (tip.seq, tip.digest) == expected
+
+
+def _head(head: Entry | None) -> Head:
+    return NO_HEAD if head is None else (head.seq, head.digest)
+
+
+def _remember(known: OrderedDict[K, V], key: K, value: V) -> None:
+    known[key] = value
+    known.move_to_end(key)
+    while len(known) > _KNOWN:
+        known.popitem(last=False)
