@@ -41,6 +41,7 @@ SLOW = (
     "test_demo.py",
     "test_docs.py",
     "test_watchdog.py",
+    "testing/",
     "engine/test_executors.py",
     "engine/test_holding.py",
     "engine/test_recovering.py",

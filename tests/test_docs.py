@@ -319,6 +319,7 @@ def compare(where: str, wanted: str, printed: str) -> None:
 
 def run_pytest(page: Path, path: Path) -> None:
     options = ["-q", "-p", "no:cacheprovider", "--assert=plain"]  # rewriting takes a second
+    options += ["-p", "holdfast.pytest_plugin"]  # as if it were installed
     command = [sys.executable, "-W", "error", "-m", "pytest", *options, path.name]
     done = run_process(command, capture_output=True, check=False)
     if done.returncode != 0:
