@@ -2,7 +2,8 @@
 
 Each line is one write(2) to a file that all of them append to, so the order of the lines is the
 order of what happened. Steps note when they begin, end and raise. Whoever kills, stops or takes
-over notes that *before* doing it: what follows is excused, and nothing else is.
+over notes that *before* doing it: what follows is excused. So is what happens to a process that
+the machine did not let run, which it notes itself. Nothing else is.
 """
 
 from __future__ import annotations
@@ -10,14 +11,18 @@ from __future__ import annotations
 import json
 import math
 import os
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tests.crash.history import Line, Violation, read_history
 from tests.waiting import PATIENCE, wait_until
+
+_LATE: Final = 0.3  # seconds: by so much, a thread that wakes up late was kept from running
 
 _fd = -1
 _who = ""
@@ -36,6 +41,28 @@ def note(what: str, run: str = "", step: str = "", **fields: Any) -> None:
     """Note one thing."""
     line = {"what": what, "run": run, "step": step, "who": _who, "at": time.monotonic(), **fields}
     os.write(_fd, b"\n" + json.dumps(line, default=repr).encode() + b"\n")
+
+
+@contextmanager
+def timed() -> Iterator[None]:
+    """Note it if what should take no time takes long."""
+    begun = time.monotonic()
+    try:
+        yield
+    finally:
+        if time.monotonic() - begun > _LATE:
+            note("starved", since=begun)
+
+
+def watch_for_starvation() -> None:
+    """Note, from now on, when this process is not let run on a busy machine."""
+
+    def watch() -> None:
+        while True:
+            with timed():
+                time.sleep(_LATE / 3)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 class Notes:
@@ -128,10 +155,14 @@ def executions(lines: list[Line], dead_after: float) -> Executions:
     """Judge every execution of a step against the earlier ones.
 
     A step may begin again only if the earlier execution is known to be void: its process was
-    killed, stood still for `dead_after`, or lost the run to someone who said `take_over`; or it
-    raised, so that nothing was recorded; or it ended while the store was away.
+    killed, stood still for `dead_after` or was starved for half of it, or lost the run to someone
+    who said `take_over`; or it raised, so that nothing was recorded; or it ended while the store
+    was away.
     """
     judge = _Judge(dead_after)
+    for line in lines:
+        if line["what"] == "starved":  # it says so afterwards
+            judge.starved[line["who"]].append((line["since"], line["at"]))
     for line in lines:
         judge.read(line)
     return Executions(judge.attempts, judge.violations)
@@ -149,6 +180,7 @@ class _Judge:
         self.violations: list[Violation] = []
         self.killed: set[str] = set()
         self.stopped: dict[str, list[list[float]]] = defaultdict(list)  # from, to
+        self.starved: dict[str, list[tuple[float, float]]] = defaultdict(list)  # from, to
         self.taken: dict[str, list[TakeOver]] = defaultdict(list)  # by the top run
         self.away: dict[str, list[list[float]]] = defaultdict(list)  # the store: from, to
         self.last: dict[tuple[str, str], Attempt] = {}  # by process and run
@@ -195,10 +227,21 @@ class _Judge:
             stood = min(over, line["at"]) - begun
             if over > earlier.at and stood >= self.dead_after:
                 return ""
+        if self._lost(earlier.who, earlier.at - self.dead_after, line["at"]) > self.dead_after / 2:
+            return ""
         cut_off = any(over > earlier.at for each in self.away.values() for _, over in each)
         if cut_off and earlier.ended:
             return ""
         return "it is alive, and " + ("had done it" if earlier.ended else "is at it")
+
+    def _lost(self, who: str, begun: float, over: float) -> float:
+        """For how many seconds of this time the machine did not let a process run."""
+        lost, end = 0.0, begun
+        for since, until in sorted(self.starved[who]):
+            since, until = max(since, end), min(until, over)
+            if until > since:
+                lost, end = lost + until - since, until
+        return lost
 
     def _taking_over(self, line: Line) -> None:
         self.taken[_root(line)].append(TakeOver(line["who"]))

@@ -16,9 +16,12 @@ def judged(*told: Told) -> list[str]:
     lines: list[dict[str, Any]] = []
     for number, (what, who, *at) in enumerate(told):
         when = at[0] if at else float(number)
+        since = when - 2.0  # of "starved"
         step = what.partition(":")[2] or "s"
         what = what.partition(":")[0]
-        lines.append({"what": what, "who": who, "run": "r", "step": step, "at": when})
+        lines.append(
+            {"what": what, "who": who, "run": "r", "step": step, "at": when, "since": since}
+        )
     return [violation.detail for violation in executions(lines, 3.0).violations]
 
 
@@ -51,6 +54,10 @@ DOUBLES: dict[str, list[Told]] = {
     "the store was away before": [
         ("store down", ""), ("store up", ""), ("begin", "a"), ("end", "a"), ("begin", "b"),
     ],
+    "starved too briefly, or another, or long before": [
+        ("starved", "a", 1.0), ("starved", "b", 22.0), ("begin", "a", 20.0), ("begin", "b", 21.0),
+        ("starved", "a", 22.0),
+    ],
     "twice by one process": [("begin", "a"), ("end", "a"), ("begin", "a")],
     "the third although the second counts": [
         ("begin", "a"), ("killing", "a"), ("begin", "b"), ("begin", "c"),
@@ -58,6 +65,7 @@ DOUBLES: dict[str, list[Told]] = {
 }  # fmt: skip
 
 EXCUSED: dict[str, list[Told]] = {
+    "starved": [("begin", "a", 1.0), ("begin", "b", 6.0), ("starved", "a", 7.0), ("starved", "a", 5.0)],
     "once": [("begin", "a"), ("end", "a"), ("begin:next", "a")],
     "killed in it": [("begin", "a"), ("killing", "a"), ("begin", "b")],
     "killed before it was recorded": [

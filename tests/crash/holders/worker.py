@@ -23,9 +23,9 @@ import holdfast.stores.postgres.store
 import holdfast.stores.redis.store
 import holdfast.stores.sqlite.store
 import holdfast.workflow.workflow_program
-from holdfast.engine.holding import process
+from holdfast.engine.holding import process, slots
 from tests.crash.holders import flows, tasks
-from tests.crash.holders.oracle import note, write_to
+from tests.crash.holders.oracle import note, timed, watch_for_starvation, write_to
 from tests.processes import state_of
 
 LIFETIME: Final = 120  # seconds; a worker that nobody kills must not stay
@@ -114,6 +114,7 @@ def _run_child(job: Job) -> None:
         os.dup2(errors, 1)
         os.close(0)
         write_to(job.notes, job.who)
+        _note_starvation()
         flows.pace = job.pace
         flows.hang.update(job.hang)
         flows.slow.update(job.slow)
@@ -132,6 +133,18 @@ def _run_child(job: Job) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
+
+
+def _note_starvation() -> None:
+    """Note when this process can't beat, because of the machine and not by its own doing."""
+    real = slots.write
+
+    def write(*args: Any) -> Any:
+        with timed():
+            return real(*args)
+
+    mock.patch.object(slots, "write", write).start()
+    watch_for_starvation()
 
 
 def _become(uid: int) -> None:
