@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
@@ -23,6 +23,7 @@ from holdfast.kernel.core import (
 )
 from holdfast.kernel.journal import CACHE_BYTES, Journals
 from holdfast.kernel.methods import Awaits, Blocks, HasOperations, Iteration, Operation, reads
+from holdfast.kernel.observing import Listener, flush, flush_async, observers_of
 from holdfast.kernel.watcher import EVERY
 from holdfast.kernel.watching import Changes, SyncChanges, stop_watching
 from holdfast.kernel.writer import writer_for
@@ -106,6 +107,7 @@ class _Operations(HasOperations):
         cache_bytes: int = CACHE_BYTES,
         clock: Clock = SYSTEM_CLOCK,
         entropy: Entropy = SYSTEM_ENTROPY,
+        listeners: Iterable[Listener] = (),
     ) -> None:
         """Open a checkpointer on a store, given by URL, path or as an object; None is the default.
 
@@ -119,7 +121,9 @@ class _Operations(HasOperations):
         - `max_state_bytes`: larger states are refused; beyond 1 MB they are warned about.
         - `deadline`: seconds a save may take, retries included.
         - `survives`: what the store must survive; `DurabilityError` if it does not.
+        - `listeners`: what is told of every event: functions, or a `Metrics`. See docs/events.md.
         """
+        observers = observers_of(listeners)
         settings = Settings(
             durability=durability,
             on_save_failure=on_save_failure,
@@ -138,6 +142,8 @@ class _Operations(HasOperations):
         largest = max(max_state_bytes, MAX_STATE_BYTES)
         journals = Journals(self._store, writer, clock, entropy, cache_bytes, largest)
         self._core = Core(journals, settings)
+        if observers:
+            self._core.observe(observers)
 
     @property
     def store(self) -> Store:
@@ -223,6 +229,7 @@ class Checkpointer(_Operations, Awaits):
     async def close(self) -> None:
         """Make everything durable and release it. A second call does nothing."""
         await self._core.drive_async(_close(self._core, self._owns_store))
+        await flush_async(self._core.observers)
 
     async def __aenter__(self) -> Self:
         return self
@@ -293,6 +300,7 @@ class SyncCheckpointer(_Operations, Blocks):
     def close(self) -> None:
         """Make everything durable and release it. A second call does nothing."""
         self._core.drive(_close(self._core, self._owns_store))
+        flush(self._core.observers)
 
     def __enter__(self) -> Self:
         return self
@@ -305,6 +313,7 @@ def close_blocking(checkpointer: Checkpointer | SyncCheckpointer) -> None:
     """Close either of the twins, blocking. A second call does nothing."""
     core = checkpointer._core  # noqa: SLF001 - also of one that is closed
     core.drive(_close(core, checkpointer._owns_store))  # noqa: SLF001
+    flush(core.observers)
 
 
 def _close(core: Core, owns_store: bool) -> Op[None]:

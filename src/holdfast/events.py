@@ -1,4 +1,4 @@
-"""The events of a run, of whatever flow: what `stream` and a run's handle give.
+"""The events of a run, of whatever flow: what `stream`, a run's handle and listeners are given.
 
 async for event in engine.stream(report("Brest"), run_id="r-1"):
     print(json.dumps(event.to_dict()))
@@ -8,7 +8,6 @@ from holdfast.engine.events import (
     CheckpointFailed,
     CheckpointRejected,
     CheckpointSaved,
-    Event,
     QuestionAsked,
     RollbackCompleted,
     RollbackStarted,
@@ -17,6 +16,7 @@ from holdfast.engine.events import (
     RunFailed,
     RunPaused,
     RunStarted,
+    RunStopped,
     StepArgumentsChanged,
     StepCompleted,
     StepEvent,
@@ -27,11 +27,13 @@ from holdfast.engine.events import (
     StepSkipped,
     StepStarted,
 )
+from holdfast.kernel.events import ClaimChecked, Event, SaveCommitted, SaveFailed
 
 __all__ = [
     "CheckpointFailed",
     "CheckpointRejected",
     "CheckpointSaved",
+    "ClaimChecked",
     "Event",
     "QuestionAsked",
     "RollbackCompleted",
@@ -41,6 +43,9 @@ __all__ = [
     "RunFailed",
     "RunPaused",
     "RunStarted",
+    "RunStopped",
+    "SaveCommitted",
+    "SaveFailed",
     "StepArgumentsChanged",
     "StepCompleted",
     "StepEvent",

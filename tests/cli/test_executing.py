@@ -22,6 +22,7 @@ from holdfast.cli import _flows
 from holdfast.cli._exits import Exit
 from holdfast.engine import launch
 from holdfast.engine.holding.process import Identity
+from holdfast.engine.opening import Link
 from holdfast.engine.options import Options
 from tests.cli.conftest import Cli
 from tests.waiting import bounded, wait_until
@@ -467,7 +468,7 @@ def test_what_a_run_says_it_was_started_by_is_shown_and_never_imported(cli: Cli)
     db.close()
     assert json.loads(meta)["source"] == "jobs:anything"
     with hf.SyncCheckpointer() as cp:
-        link = launch.Link(source="./evil.py:x")
+        link = Link(source="./evil.py:x")
         flow = _flows.load("./jobs.py:anything").flow
         asyncio.run(launch.start(cp.core, flow.program, "hostile", {}, Options(), link))
     refused = cli("resume", "hostile")
@@ -481,7 +482,7 @@ def test_what_a_run_says_it_was_started_by_is_shown_and_never_imported(cli: Cli)
 def test_what_a_run_says_it_was_started_by_is_escaped(cli: Cli, source: str) -> None:
     with hf.SyncCheckpointer() as cp:
         flow = _flows.load("./jobs.py:anything").flow
-        link = launch.Link(source=source)
+        link = Link(source=source)
         asyncio.run(launch.start(cp.core, flow.program, "hostile", {}, Options(), link))
     refused = cli("resume", "hostile")
     assert refused.err.count("\n") == 1

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import re
 from datetime import UTC
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given
@@ -16,7 +18,8 @@ import holdfast.events
 from holdfast.codec import readable
 from holdfast.codec.values import decode, encode
 from holdfast.engine import events as engine_events
-from holdfast.events import Event, RunCompleted, RunFailed, StepCompleted
+from holdfast.events import Event, RunCompleted, RunFailed, StepCompleted, StepEvent
+from holdfast.kernel import events as kernel_events
 from holdfast.workflow import ask, step, workflow
 from tests.strategies import same, values
 
@@ -63,7 +66,8 @@ def made(kind: type[Event], data: st.DataObject) -> Event:
 
 
 def test_every_event_can_be_imported_from_holdfast_events() -> None:
-    made_here = [kind for kind in vars(engine_events).values() if isinstance(kind, type)]
+    made = [*vars(engine_events).values(), *vars(kernel_events).values()]
+    made_here = [kind for kind in made if isinstance(kind, type)]
     kinds = [kind for kind in made_here if issubclass(kind, Event)]
     assert {kind.__name__ for kind in kinds} == set(holdfast.events.__all__)
 
@@ -98,6 +102,7 @@ def test_an_error_is_told_in_words() -> None:
         "run_id": "r",
         "error": "ValueError: no",
         "step": "s",
+        "error_type": "ValueError",
     }
     assert RunFailed("r", SilentError()).to_dict()["error"] == "SilentError: <SilentError>"
 
@@ -128,3 +133,10 @@ def test_an_event_has_one_name() -> None:
         assert getattr(hf.workflow, kind.__name__, kind) is kind
     assert not hasattr(hf.workflow, "WorkflowStarted")
     assert not hasattr(RunCompleted("r", 1), "workflow_id")
+
+
+def test_the_reference_table_has_every_event_with_its_fields() -> None:
+    page = (Path(__file__).parents[2] / "docs/events.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \| (`.+`) \|$", page, re.MULTILINE)
+    told = {name: fields.strip("`").split("`, `") for name, _, fields in rows}
+    assert told == {kind.__name__: kind.names() for kind in KINDS if kind not in (Event, StepEvent)}

@@ -29,12 +29,14 @@ CHILD: Final = "child"  # of a step's result: the child run that the step execut
 CALLED_WITH: Final = "called_with"  # of a result with claims: SHA-256 of the step's arguments
 WORKER: Final = "worker"  # the process that wrote the entry
 HOLDER: Final = "holder"
+TRACE: Final = "trace"  # of an opening: the span in which it was opened, a W3C traceparent
 DUE: Final = "due"  # when a worker should continue the run
 OF_ONE_LIFE: Final = (
     "birth",
     "parent",
     "parent_birth",
     "parent_term",
+    TRACE,
     HOLDER,
 )  # of an opening: not a fork's
 
@@ -181,6 +183,7 @@ class Meta:
     parent_term = Key(int, None)  # of a child's opening or claim: the claim of its parent's holder
     parent_birth = Key(str, None)  # of a child run: the birth id of the run it is a part of
     birth = Key(str, None)  # of an opening: random; a new run under an old id has another
+    trace = Key(str, None)  # of an opening: a W3C traceparent; spans of later executions link to it
     labels = Key(dict, _NO_FIELDS)  # of an opening: texts by name, to find the run by
     questions = Key(int, None)  # of a question or an answer: how many are open from here on
     source = Key(str, None)  # what `holdfast run` was called with: shown, never imported

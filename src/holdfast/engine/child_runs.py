@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from holdfast.checkpoint import RunInfo
 from holdfast.engine import events as ev
-from holdfast.engine.launch import Link, ended, execute, outcome, resume, start
+from holdfast.engine.launch import ended, execute, outcome, resume, start
+from holdfast.engine.opening import Link
 from holdfast.engine.program import Task
 from holdfast.engine.resume import trust
 from holdfast.engine.resume.history import History

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import inspect
 import random as _random
@@ -104,7 +103,7 @@ class StepInfo:
                 )
             self._record(self.step, value)
         if self._tell is not None:
-            self._tell(ev.StepOutput(self.run_id, self.step, self.name, _copied(value)))
+            self._tell(ev.StepOutput(self.run_id, self.step, self.name, ev.copied(value)))
 
     def claim(self, *evidence: Evidence | EvidencePack) -> None:
         """Claim something about the world with this step, as `.evidence()` does from outside.
@@ -237,16 +236,6 @@ def _decided(name: str, make: Callable[[], T]) -> T:
         return make()
     value: T = flow.decide(name, make)
     return value
-
-
-def _copied(value: Any) -> Any:
-    """A copy that the step can't change any more; what can't be copied is handed on as it is."""
-    if type(value) in (str, bytes, int, float, bool, type(None)):
-        return value
-    try:
-        return copy.deepcopy(value)
-    except Exception:  # it may raise anything: a generator, a lock, a class of the user's
-        return value
 
 
 def call_in_step(step: StepInfo, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:

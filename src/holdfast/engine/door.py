@@ -6,7 +6,7 @@ import _thread
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final, Protocol, Self
 
@@ -16,6 +16,7 @@ from holdfast.engine.executors import Executors
 from holdfast.engine.tracebacks import fold
 from holdfast.errors import StoreClosedError
 from holdfast.kernel.core import Core
+from holdfast.kernel.observing import Observer
 from holdfast.store import Store
 from holdfast.urls import check_place, masked
 
@@ -43,8 +44,8 @@ class OpenedCheckpointer:
         self._refuses = False
         self.at_end: Callable[[], None] | None = None  # called when it is not used any more
         # A front door that is dropped without close() must not leave connections behind.
-        core = checkpointer.core
-        self._finalizer = weakref.finalize(self, _close_store, core) if ours else None
+        self._core = checkpointer.core
+        self._finalizer = weakref.finalize(self, _close_store, self._core) if ours else None
 
     def use(self) -> Use:
         """Keep it open until `end()`. Raises `StoreClosedError` once it refuses work."""
@@ -71,6 +72,10 @@ class OpenedCheckpointer:
                     _thread.start_new_thread(self.at_end, ())
             if self._finalizer is not None:
                 self._finalizer()
+
+    def stop_observing(self, observers: Iterable[Observer]) -> None:
+        """Tell these no more of what happens, also if it is closed."""
+        self._core.stop_observing(observers)
 
     def refuse_work(self) -> None:
         """Accept no more users."""

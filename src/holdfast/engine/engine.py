@@ -30,6 +30,8 @@ from holdfast.engine.stream import Stream
 from holdfast.engine.timers import pause_before
 from holdfast.engine.working.signals import stopping
 from holdfast.engine.working.worker import Listener, Worker, WorkOptions, flows_of
+from holdfast.kernel.observing import Listener as EventListener
+from holdfast.kernel.observing import flush_async, observers_of
 from holdfast.model import check_id
 from holdfast.urls import masked
 
@@ -48,7 +50,9 @@ class Engine(Controls):
     False nothing outlives the engine. `flows` are those whose runs `resume` and `recover` find by
     name; a flow that was run here is known, too. `verifier` checks what steps claim about the
     world. After `dead_after` seconds without a sign of life, processes on other machines may
-    declare this one dead and resume its runs. All other options are defaults for its runs: see
+    declare this one dead and resume its runs. `listeners` are told of every event of its runs and
+    of its checkpointer: functions, called in threads of their own, a `Metrics` or a `Tracing`. A
+    slow or failing one does not disturb the runs: see docs/observability.md. All other options are defaults for its runs: see
     `RunOptions`.
 
     One engine may execute many runs at once, in several threads and event loops. Every async
@@ -63,11 +67,13 @@ class Engine(Controls):
         flows: Iterable[Flow[Any]] = (),
         verifier: EvidenceVerifier | None = None,
         dead_after: float = DEAD_AFTER,
+        listeners: Iterable[EventListener] = (),
         **defaults: Unpack[RunOptions],
     ) -> None:
-        known = (*RunOptions.__annotations__, "flows", "verifier", "dead_after")
+        known = (*RunOptions.__annotations__, "flows", "verifier", "dead_after", "listeners")
         check_options("Engine", defaults, known)
         super().__init__(store)
+        self._observers = observers_of(listeners)
         self._launcher = Launcher(
             Registry(flows),
             defaults,
@@ -295,12 +301,18 @@ class Engine(Controls):
             await started.stop()
         self._background.stop()
         await super().close()
+        if self._place is not None:
+            self._place.stop_observing(self._observers)
+        await flush_async(self._observers)
 
     def _open(self) -> OpenedCheckpointer:
         if self._where is not False:
-            return super()._open()
-        place = open_checkpointer("memory://")
-        place.checkpointer.core.journals.keep_live()
+            place = super()._open()
+        else:
+            place = open_checkpointer("memory://")
+            place.checkpointer.core.journals.keep_live()
+        if self._observers:
+            place.checkpointer.core.observe(self._observers)
         return place
 
     # --- without an event loop

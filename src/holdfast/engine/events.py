@@ -1,34 +1,18 @@
 """The events of a run. Each carries the run's id, and has a JSON form.
 
-Users import them from `holdfast.events`.
+Users import them from `holdfast.events`. Those of a checkpointer are in `holdfast.kernel.events`.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar, Self
 
-from holdfast.codec import readable
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something happened in a run."""
-
-    run_id: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """The event as JSON has it, for `json.dumps`: "event" is its name, the rest its fields.
-
-        Values are in the readable form of stored ones (docs/format.md), errors are text. What
-        can't be stored is shown by its `repr`.
-        """
-        names = [one.name for one in fields(self) if not one.name.startswith("_")]
-        names += ["value"] if isinstance(self, StepCompleted) else []
-        told = {name: _plain(name, getattr(self, name)) for name in names}
-        return {"event": type(self).__name__, **told}
+from holdfast.errors import StepFailedError
+from holdfast.kernel.events import Event as Event  # others have it from here
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +22,9 @@ class RunStarted(Event):
     flow: str
     resumed: bool = False
     restored: int = 0  # steps that were finished before, and are not run again
+    parent: str | None = None  # of a child run: the run that it is a part of
+    parent_step: str | None = None  # and the step of that run which it is
+    trace: str | None = None  # recorded when the run was opened: a W3C traceparent
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +65,8 @@ class StepCompleted(StepEvent):
     attempts: int = 1
     _show: Callable[[], Any] = field(default=lambda: None, repr=False, compare=False)
 
+    also: ClassVar[tuple[str, ...]] = ("value",)
+
     @property
     def value(self) -> Any:
         """Its result, as recorded: a new copy each time."""
@@ -97,6 +86,7 @@ class StepRetrying(StepEvent):
     attempt: int
     error: str
     delay: float
+    error_type: str = ""  # the error without its message, which may quote values
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +95,7 @@ class StepFailed(StepEvent):
 
     error: str
     attempts: int = 1
+    error_type: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +125,7 @@ class CheckpointFailed(Event):
 
     step: str | None
     error: str
+    error_type: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +175,8 @@ class RunPaused(Event):
     questions: tuple[str, ...] = ()
     until: datetime | None = None  # when a worker continues it by itself
 
+    stops: ClassVar[bool] = True
+
 
 @dataclass(frozen=True, slots=True)
 class RunCompleted(Event):
@@ -192,6 +186,12 @@ class RunCompleted(Event):
     duration: float = 0.0
     saved: bool = True  # False: the store did not take its end (`on_save_failure="warn"`)
 
+    stops: ClassVar[bool] = True
+
+    def kept(self) -> Self:
+        """The event with a copy of the result, which belongs to whoever executed the run."""
+        return replace(self, result=copied(self.result))
+
 
 @dataclass(frozen=True, slots=True)
 class RunFailed(Event):
@@ -200,29 +200,43 @@ class RunFailed(Event):
     error: BaseException
     step: str | None = None
 
+    also: ClassVar[tuple[str, ...]] = ("error_type",)
+    stops: ClassVar[bool] = True
+
+    @property
+    def error_type(self) -> str:
+        """The error without its message: that of the failed step, if a step failed."""
+        if isinstance(self.error, StepFailedError):
+            return self.error.error_type
+        kind = type(self.error)
+        return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+
 
 @dataclass(frozen=True, slots=True)
 class RunCancelled(Event):
     """The run was cancelled."""
 
+    stops: ClassVar[bool] = True
 
-def _plain(name: str, value: Any) -> Any:
-    """A field of an event as JSON has it."""
-    if isinstance(value, tuple) and name not in ("value", "result"):  # a list of names
-        value = list(value)
-    if isinstance(value, datetime) and name == "until":
-        return value.isoformat()
-    if isinstance(value, BaseException):
-        return f"{type(value).__name__}: {_text(str, value)}"
+
+@dataclass(frozen=True, slots=True)
+class RunStopped(Event):
+    """This process stopped executing the run, which did not end: it is to be resumed.
+
+    The engine was closed, the task that awaited the run was cancelled, the store is out, or another
+    process has taken the run over. Only listeners are told: whoever follows the run gets the error.
+    """
+
+    error_type: str
+
+    stops: ClassVar[bool] = True
+
+
+def copied(value: Any) -> Any:
+    """A copy that nobody else can change; what can't be copied is handed on as it is."""
+    if type(value) in (str, bytes, int, float, bool, type(None)):
+        return value
     try:
-        return readable.to_json(value)
-    except Exception:  # an event has a JSON form, whatever its value
-        return _text(repr, value)
-
-
-def _text(make: Callable[[Any], str], value: Any) -> str:
-    """What `str` or `repr` makes of a value of the user's, whose own methods may fail."""
-    try:
-        return make(value)
-    except Exception:
-        return f"<{type(value).__name__}>"
+        return copy.deepcopy(value)
+    except Exception:  # it may raise anything: a generator, a lock, a class of the user's
+        return value

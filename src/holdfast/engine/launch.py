@@ -5,21 +5,22 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.codec.meta import DUE, HOLDER, dump_meta
+from holdfast.codec.meta import DUE, HOLDER, TRACE
 from holdfast.engine import events as ev
 from holdfast.engine.door import OpenedCheckpointer
 from holdfast.engine.holding.here import process_of
 from holdfast.engine.holding.lease import Lease
 from holdfast.engine.holding.presence import Presence
-from holdfast.engine.inputs import comparable_hash
+from holdfast.engine.observing import trace_of_opening
+from holdfast.engine.opening import Link, Opening, equipped
 from holdfast.engine.options import Options
 from holdfast.engine.people import requests
-from holdfast.engine.program import Program, StaleStepError, Stored
+from holdfast.engine.program import StaleStepError
 from holdfast.engine.resume import trust
 from holdfast.engine.resume.activity import due_of
 from holdfast.engine.resume.history import History
@@ -45,12 +46,9 @@ from holdfast.errors import (
     RunExistsError,
     RunPausedError,
 )
-from holdfast.kernel import compose
-from holdfast.kernel.appending import append_at, append_if, thread_member
-from holdfast.kernel.core import Core, Op
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.appending import append_at, thread_member
+from holdfast.kernel.core import Core
 from holdfast.model import (
-    Entry,
     Kind,
     Status,
     check_id,
@@ -59,20 +57,6 @@ from holdfast.model import (
 
 if TYPE_CHECKING:
     from holdfast.engine.child_runs import Parent
-
-
-_NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
-_MOST_LABELS: Final = 20
-
-
-class Link(NamedTuple):
-    """What a run belongs to."""
-
-    thread: str | None = None
-    owner: str | None = None
-    listed: bool = False  # its thread's journal names it already
-    source: str | None = None  # MODULE:NAME that it was started by; shown, never imported
-    labels: Mapping[str, str] = _NO_LABELS
 
 
 class Prepared(NamedTuple):
@@ -111,7 +95,7 @@ async def start(
 
     Raises `RunExistsError`, and `SerializeError` or `ReviveError` for the inputs.
     """
-    opening = _Opening(core, make, run_id, inputs, link)
+    opening = Opening(core, make, run_id, inputs, link)
     program = opening.program
     presence = await presence_in(core, run_id, options)
     with presence.claiming(core, run_id, opening=True):
@@ -120,6 +104,8 @@ async def start(
         if child_of is not None:
             await child_of.note(run_id)
         facts = holder | ({} if child_of is None else child_of.facts)
+        trace = trace_of_opening(core, program.flow.name) if core.observers else None
+        facts |= {} if trace is None else {TRACE: trace}
         opened = opening.append(Status.RUNNING, facts, thread_member(run_id, **holder))
         entry = await drive(core, opened, options)
         if child_of is not None:
@@ -128,7 +114,7 @@ async def start(
         hold = Hold(core, entry, presence, lease, mine, blocking=options.blocking)
         run = make_run(program, hold, options, Resumption(opening.birth, is_new=True))
         presence.register(run)  # before others may claim it
-        return Prepared(run, ev.RunStarted(run_id, program.flow.name))
+        return Prepared(run, _started(child_of, ev.RunStarted(run_id, program.flow.name), trace))
 
 
 async def submit(
@@ -140,9 +126,13 @@ async def submit(
     `RunExistsError` for one of another flow, `InputMismatchError`, and `SerializeError` or
     `ReviveError` for the inputs.
     """
-    opening = _Opening(core, make, run_id, inputs, link)
+    opening = Opening(core, make, run_id, inputs, link)
+    facts: dict[str, Any] = {DUE: due}
+    if core.observers:
+        trace = trace_of_opening(core, opening.program.flow.name, submitted=True)
+        facts |= {} if trace is None else {TRACE: trace}
     try:
-        await drive(core, opening.append(Status.SUBMITTED, {DUE: due}), options)
+        await drive(core, opening.append(Status.SUBMITTED, facts), options)
     except RunExistsError:
         history = await look(core, partial(History, core, run_id, whole=False), options)
         if history.opening.flow != opening.program.flow.name:
@@ -150,67 +140,6 @@ async def submit(
         check_begun(opening.program, history, inputs)
         return False
     return True
-
-
-class _Opening:
-    """A run that is about to be opened. Raises if its inputs can't be stored or do not fit."""
-
-    def __init__(self, core: Core, make: Make, run_id: str, inputs: Any, link: Link) -> None:
-        check_id("run_id", run_id)
-        self.program = _equipped(core, make)()
-        self.birth = core.journals.new_birth()
-        self._core, self._run, self._link = core, run_id, link
-        flow = self.program.flow
-        check_id("flow", flow.name)
-        self._encoding = compose.encode(core, run_id, inputs, root="inputs")
-        self._facts: dict[str, Any] = {
-            **flow.stamp,
-            "structure": flow.structure,
-            "inputs_hash": comparable_hash(core, inputs),
-            "birth": self.birth,
-            "source": link.source,
-            "labels": _checked_labels(link.labels),
-        }
-        self.program.begin(run_id, Stored(self._encoding, core.journals.decode))
-
-    def append(
-        self, status: Status, facts: Mapping[str, Any], member: Draft | None = None
-    ) -> Op[Entry]:
-        """Append the opening. Raises `RunExistsError`."""
-        known = {name: fact for name, fact in self._facts.items() if fact is not None}
-        opening = Draft(
-            Kind.OPEN.value,
-            status.value,
-            self._encoding,
-            parent=None,
-            flow=self.program.flow.name,
-            thread=self._link.thread,
-            owner=self._link.owner,
-            meta=dump_meta({**known, **facts}),
-        )
-
-        def decide(head: Entry | None) -> Draft:
-            if head is not None and head.status != Status.DELETED:
-                raise RunExistsError(self._run)
-            return opening
-
-        member = member or thread_member(self._run)
-        return append_if(self._core, self._run, decide, listed=self._link.listed, member=member)
-
-
-def _checked_labels(labels: Mapping[str, str]) -> dict[str, str] | None:
-    given: object = labels
-    if not isinstance(given, Mapping):
-        raise TypeError(f"labels must be a mapping of texts, not {given!r}")
-    if len(given) > _MOST_LABELS:
-        raise ValueError(f"a run may have {_MOST_LABELS} labels, not {len(given)}")
-    for name, value in given.items():
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise TypeError(f"a label is a text, and so is its name, not {name!r}: {value!r}")
-        if not name or "=" in name:
-            raise ValueError(f"the name of a label is not empty and has no '=', not {name!r}")
-        check_id("label", f"{name}={value}")
-    return dict(given) or None
 
 
 async def resume(
@@ -233,7 +162,7 @@ async def resume(
     await presence.wait_for_the_end(run_id)
     with presence.claiming(core, run_id):
         return await _take_over(
-            core, _equipped(core, make, options), run_id, inputs, options, make_run, child_of
+            core, equipped(core, make, options), run_id, inputs, options, make_run, child_of
         )
 
 
@@ -270,7 +199,17 @@ async def _take_over(
     run = make_run(program, hold, options, resumption(core, claimed))
     presence.register(run)  # before others may claim it
     started = ev.RunStarted(run_id, program.flow.name, True, claimed.restored)
+    if core.observers:
+        trace = claimed.history.meta(claimed.history.opening).trace
+        started = _started(child_of, started, trace)
     return Prepared(run, started, rejected + claimed.rejected, again)
+
+
+def _started(child_of: Parent | None, event: ev.RunStarted, trace: str | None) -> ev.RunStarted:
+    """The event, with what the run is a part of, and what was recorded with its opening."""
+    if child_of is None:
+        return event if trace is None else replace(event, trace=trace)
+    return replace(event, parent=child_of.run.run_id, parent_step=child_of.key, trace=trace)
 
 
 async def join_thread(core: Core, thread: str, seq: int, run_id: str, options: Options) -> bool:
@@ -299,44 +238,35 @@ async def _lease(core: Core, presence: Presence, run: str, options: Options) -> 
     return await patiently(core, run, lease, options)
 
 
-def _equipped(core: Core, make: Make, options: Options | None = None) -> Make:
-    """Programs that tell the time as the journals do, and are as strict as the options say."""
-
-    def made() -> Program:
-        program = make()
-        program.clock = core.journals.clock
-        program.stored_form = core.journals.stored_form
-        program.strict = options is not None and options.strict
-        return program
-
-    return made
-
-
 async def execute(ready: Prepared | Recorded) -> Any:
     """Execute a run until it stops; returns its result, or raises what stopped it."""
     if isinstance(ready, Recorded):
         return ready.result
     events: tuple[ev.Event, ...] = (ready.started, *ready.rejected)
-    while True:
-        run = ready.run
-        try:
-            with run.hold.presence.registered(run):
-                for event in events:
-                    run.emit(event)
-                try:
-                    await run.hand_over()
-                except BaseException:  # the consumer has dropped the stream
-                    run.leave()
-                    raise
-                return await run.main()
-        except StaleStepError as stale:
-            assert ready.again is not None, "a new run has nothing recorded"
-            ready = await ready.again(stale)
-            ready.run.take_place_of(run)
-            events = ready.rejected  # everybody knows that it was started
-        except Exception as error:
+    run = ready.run
+    try:
+        while True:
+            run = ready.run
+            try:
+                with run.hold.presence.registered(run):
+                    for event in events:
+                        run.emit(event)
+                    try:
+                        await run.hand_over()
+                    except BaseException:  # the consumer has dropped the stream
+                        run.leave()
+                        raise
+                    return await run.main()
+            except StaleStepError as stale:
+                assert ready.again is not None, "a new run has nothing recorded"
+                ready = await ready.again(stale)
+                ready.run.take_place_of(run)
+                events = ready.rejected  # everybody knows that it was started
+    except BaseException as error:
+        run.stopped_by(error)
+        if isinstance(error, Exception):
             fold(error)
-            raise
+        raise
 
 
 def outcome(core: Core, make: Make, run_id: str, inputs: Any = None) -> Any:
@@ -344,7 +274,7 @@ def outcome(core: Core, make: Make, run_id: str, inputs: Any = None) -> Any:
 
     Raises `RunActiveError` if another process has resumed it since.
     """
-    program = _equipped(core, make)()
+    program = equipped(core, make)()
     history = History(core, run_id, whole=program.flow.replays)
     if history.head.status != Status.COMPLETED:
         raise RunActiveError(run_id, history.head.status)

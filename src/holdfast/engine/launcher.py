@@ -19,7 +19,8 @@ from holdfast.engine.flow import Flow, Registry, Wanted, as_flow
 from holdfast.engine.holding.here import running_here
 from holdfast.engine.holding.observing import look_again_within, refuse_if_held
 from holdfast.engine.holding.slots import DEAD_AFTER
-from holdfast.engine.launch import Link, Prepared, Recorded
+from holdfast.engine.launch import Prepared, Recorded
+from holdfast.engine.opening import Link
 from holdfast.engine.options import NewRun, Options, Resume, RunNames, RunOptions, Strategy
 from holdfast.engine.run.loop import Run
 from holdfast.engine.threads import look_at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 import time
@@ -30,6 +31,7 @@ from holdfast.evidence.verdicts import (
     verified,
 )
 from holdfast.evidence.world.hashing import HashCache
+from holdfast.kernel.core import Core
 from holdfast.logs import logger
 from holdfast.seams import SYSTEM_CLOCK, Clock
 
@@ -85,6 +87,7 @@ class EvidenceVerifier:
         self._admitted_under = policy
         self._counts: Counter[tuple[str, VerificationStatus]] = Counter()
         self._lock = threading.Lock()
+        self._tell: Callable[[list[str], list[Verdict]], None] | None = None
 
     def register_check(self, name: str, check: Check) -> None:
         """Check claims of type `name` with this, here. Raises `ValueError` for a built-in type.
@@ -167,6 +170,14 @@ class EvidenceVerifier:
         self._announce(claims, verdicts)
         return verdicts
 
+    def telling(self, core: Core, run: str) -> EvidenceVerifier:
+        """The same verifier, which tells the observers of a checkpointer about a run's claims."""
+        if not core.observers:
+            return self
+        told = copy.copy(self)
+        told._tell = partial(_tell_verdicts, core, run)  # noqa: SLF001 - its own class
+        return told
+
     def stats(self) -> dict[str, Any]:
         """All verdicts so far: total, counts by status and by type, and the success rate."""
         with self._lock:
@@ -242,6 +253,8 @@ class EvidenceVerifier:
         counts = Counter(zip(kinds, (verdict.status for verdict in verdicts), strict=True))
         with self._lock:
             self._counts.update(counts)
+        if self._tell is not None:
+            self._tell(kinds, verdicts)
         if self._metrics is None:
             return
         for kind, verdict in zip(kinds, verdicts, strict=True):
@@ -249,3 +262,11 @@ class EvidenceVerifier:
                 self._metrics(kind, verdict.status, verdict.seconds)
             except Exception:  # metrics may not change verdicts
                 _log.exception("the metrics hook failed")
+
+
+def _tell_verdicts(core: Core, run: str, kinds: list[str], verdicts: list[Verdict]) -> None:
+    """Tell a checkpointer's observers what was found, but not why: that may quote values."""
+    from holdfast.kernel.events import ClaimChecked
+
+    for kind, verdict in zip(kinds, verdicts, strict=True):
+        core.tell(ClaimChecked(run, kind, verdict.status.value, verdict.seconds))

@@ -5,18 +5,22 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
 from holdfast.errors import HoldfastError, StoreClosedError
 from holdfast.kernel.journal import Draft, Journals
+from holdfast.kernel.observing import Observer, tell
 from holdfast.kernel.ticket import Ticket, running_loop
 from holdfast.model import Retention
 from holdfast.seams import on_fork
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
+
+    from holdfast.kernel.events import Event
 
 T = TypeVar("T")
 
@@ -77,6 +81,8 @@ class Core:
         self.at_close: list[Callable[[Core], None]] = []  # may block; called before it is closed
         self.watching: weakref.WeakSet[Any] = weakref.WeakSet()  # what `watch` returned
         self.watcher: Any = None  # what they wait for, if there were any
+        self._observing: list[Observer] = []
+        self.observers: tuple[Observer, ...] = ()  # each once
         self._reset()
         on_fork(self._reset)
 
@@ -89,6 +95,35 @@ class Core:
         self.saves_since_sweep = 0
         self.swept_to = ""  # how far the last bite of retention got among the runs
         self._pool: ThreadPoolExecutor | None = None
+
+    def observe(self, observers: Iterable[Observer]) -> None:
+        """Tell these, too, what happens from now on."""
+        with self.lock:
+            self._observing += observers
+            self._set_observers()
+
+    def stop_observing(self, observers: Iterable[Observer]) -> None:
+        """Tell these no more, unless others asked for it, too."""
+        with self.lock:
+            for one in observers:
+                if one in self._observing:
+                    self._observing.remove(one)
+            self._set_observers()
+
+    def _set_observers(self) -> None:
+        self.observers = tuple(dict.fromkeys(self._observing))
+        self.journals.told = self._saved if self.observers else None
+
+    def tell(self, event: Event) -> None:
+        """Tell the observers of an event. Never raises."""
+        tell(self.observers, event)
+
+    def _saved(self, ticket: Ticket) -> None:
+        from holdfast.kernel.events import save_event
+
+        event = save_event(ticket, perf_counter() - ticket.began)
+        if event is not None:
+            tell(self.observers, event)
 
     @property
     def unsettled(self) -> bool:

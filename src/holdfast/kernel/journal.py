@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from holdfast.codec import envelope, readable, values
@@ -104,6 +105,7 @@ class Journals(Reader):
             self.decode_data = values.decode_data
             self._flags = 0
         self.live = False  # any value may be saved, and none is stored
+        self.told: Callable[[Ticket], None] | None = None  # of the outcome of every save
         self._reset()
         on_fork(self._reset)
 
@@ -242,7 +244,7 @@ class Journals(Reader):
             behind = tip.digest if tip.status is not None or tip.seq < 0 else None
             try:
                 entries = [self._place(tip, draft) for draft in drafts]
-                ticket = Ticket(entries, tip, deadline, work, drafts, behind)
+                ticket = Ticket(entries, tip, deadline, work, drafts, behind, self.told)
                 self.writer.submit(ticket)
             except BaseException:
                 tip.broken = True  # it moved on, and nothing went with it

@@ -7,8 +7,9 @@ everything else queued on it fails until its owner has read the head again and d
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from time import perf_counter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from holdfast.errors import HoldfastError, OutcomeUnknownError
@@ -43,8 +44,8 @@ class Ticket:
     """
 
     __slots__ = (
-        "behind", "deadline", "done", "drafts", "entries", "error", "line", "size", "unknown",
-        "waiters", "work",
+        "began", "behind", "deadline", "done", "drafts", "entries", "error", "line", "size", "told",
+        "unknown", "waiters", "work",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +56,7 @@ class Ticket:
         work: Work | None = None,
         drafts: Sequence[Draft] = (),
         behind: bytes | None = None,
+        told: Callable[[Ticket], None] | None = None,
     ) -> None:
         self.entries = entries
         self.behind = behind  # the digest of the entry before the first; None if it is not known
@@ -65,6 +67,8 @@ class Ticket:
         self.size = 256 * len(entries)
         for entry in entries:
             self.size += len(entry.body)
+        self.told = told  # is called with the outcome; must not block or raise
+        self.began = 0.0 if told is None else perf_counter()
         self.done = False  # the outcome is known: `error` is final, and None means durable
         self.error: HoldfastError | None = None
         self.unknown = False  # a commit failed, and what it left could not be looked at yet
@@ -101,6 +105,8 @@ class Ticket:
             self.line.broken = True
             self.error = error
         self.done = True
+        if self.told is not None:
+            self.told(self)
 
 
 def digests_behind(tickets: Sequence[Ticket]) -> dict[str, bytes]:

@@ -353,7 +353,7 @@ class CheckpointManager:
         snapshot = None
         if any(map(needs_snapshot, pack.evidence_list)):
             snapshot = core.journals.value(begun.run, begun.seq, begun)
-        self.verifier.check(pack.evidence_list, snapshot=snapshot)
+        self.verifier.telling(core, begun.run).check(pack.evidence_list, snapshot=snapshot)
 
     def _policy(self, policy: Policy) -> Policy:
         """The policy, with the manager's own SQLite file as the connection "default"."""

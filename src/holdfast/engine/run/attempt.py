@@ -16,6 +16,7 @@ from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
 from holdfast.engine.executors import ExecutorBrokeError
 from holdfast.engine.functions import portable
 from holdfast.engine.holding.presence import Ending
+from holdfast.engine.observing import within
 from holdfast.engine.program import Task
 from holdfast.engine.run.calling import contained, no_loop, settled
 from holdfast.engine.run.channel import channel
@@ -75,12 +76,13 @@ class Attempts:
         else:
             info = StepInfo(
                 run.run_id, task.key, task.name, attempt, self._epoch, run.program.flow.name, run.birth,
-                channel(run) if run.options.listening else None, self._is_stopping, run.core,
+                channel(run) if run.heard else None, self._is_stopping, run.core,
                 _options=run.options, _record=run.recorder.keep_output,
             )  # fmt: skip
             with contained(run.options.in_worker):
-                if policy.timeout is None:
-                    value = await self._call(task, info, here)
+                if run.around_steps:
+                    with within(run.around_steps, info):
+                        value = await self._call_in_time(task, policy.timeout, info, here)
                 else:
                     value = await self._call_in_time(task, policy.timeout, info, here)
             said = info.claimed
@@ -88,7 +90,11 @@ class Attempts:
             return value, await self._claims(task, value, read, said, here)
         return value, NO_CLAIMS
 
-    async def _call_in_time(self, task: Task, timeout: float, info: StepInfo, here: bool) -> Any:
+    async def _call_in_time(
+        self, task: Task, timeout: float | None, info: StepInfo, here: bool
+    ) -> Any:
+        if timeout is None:
+            return await self._call(task, info, here)
         deadline = asyncio.timeout(timeout)
         try:
             async with deadline:
@@ -163,7 +169,7 @@ class Attempts:
         """
         if task.called_with is None and self._run.program.flow.replays:
             task.called_with = inputs_of(task)  # before the step may change its arguments
-        verifier = self._run.options.checks_with
+        verifier = self._run.verifier
         claiming.refuse(verifier)
         try:
             await self._aside(here, self.reading.prepare)
@@ -183,7 +189,7 @@ class Attempts:
         """What the entry of a finished step says about the world."""
         program, claims = self._run.program, NO_CLAIMS
         if said or task.policy.claims is not None:
-            claiming, verifier = task.policy.claims or Claiming(), self._run.options.checks_with
+            claiming, verifier = task.policy.claims or Claiming(), self._run.verifier
             recorded = partial(program.stored_form, program.outcome_of(task, value))
             claims = await self._aside(
                 here, claiming.after, verifier, task, value, read, said, recorded, self.reading.left

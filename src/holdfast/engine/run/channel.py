@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.engine.events import Event
+from holdfast.kernel.observing import tell
 
 if TYPE_CHECKING:
     from holdfast.engine.run.loop import Run
@@ -17,7 +18,10 @@ def channel(run: Run) -> Callable[[Event], None]:
     """What passes the events of a step on, in order. It never blocks, and never raises."""
     loop = asyncio.get_running_loop()
 
-    def tell(event: Event) -> None:
+    def pass_on(event: Event) -> None:
+        tell(run.observers, event)
+        if not run.options.listening:
+            return
         run.events.append(event)  # at once: the events of the step's end come after it
         if asyncio._get_running_loop() is loop:  # noqa: SLF001 - None where none runs
             run.ring()
@@ -25,4 +29,4 @@ def channel(run: Run) -> Callable[[Event], None]:
         with contextlib.suppress(RuntimeError):  # the run is over: its loop is closed
             loop.call_soon_threadsafe(run.ring)
 
-    return tell
+    return pass_on

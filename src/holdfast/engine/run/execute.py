@@ -85,7 +85,7 @@ class Steps:
 
     async def execute(self, tasks: Sequence[Task]) -> list[Finished]:
         """Start the tasks; returns as soon as any that are under way are finished."""
-        if tasks and self._run.options.listening:
+        if tasks and self._run.heard:
             for task in tasks:
                 self._announce(task, self._next_attempt(task.key))
             await self._run.hand_over()

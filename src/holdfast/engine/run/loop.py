@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.codec.meta import Meta
 from holdfast.engine import events as ev
@@ -24,7 +23,7 @@ from holdfast.engine.run.pausing import Waits
 from holdfast.engine.run.record import Recorder
 from holdfast.engine.run.results import Good, Results
 from holdfast.engine.run.resumption import Resumption
-from holdfast.engine.stream import HAND_OVER
+from holdfast.engine.run.telling import Telling
 from holdfast.errors import (
     CheckpointSaveError,
     HoldfastError,
@@ -37,10 +36,13 @@ from holdfast.kernel.core import Core
 from holdfast.logs import logger
 from holdfast.model import Kind, Status
 
+if TYPE_CHECKING:
+    from holdfast.evidence import EvidenceVerifier
+
 log = logger()
 
 
-class Run:
+class Run(Telling):
     """One run, from its current state to where it stops: its end, a pause, a failure."""
 
     def __init__(
@@ -61,8 +63,7 @@ class Run:
         self.options = options
         self.behind = behind
         self.birth = behind.birth
-        self.events: deque[ev.Event] = deque() if parent is None else parent.events
-        self.hands_over = hands_over and options.listening
+        super().__init__(hold.core, options, parent, hands_over=hands_over)
         self.wanted = behind.wanted  # "pause", "cancel" or "timeout", once it is to stop
         self.undoing = False
         self.children: set[Run] = set()  # under way
@@ -72,7 +73,6 @@ class Run:
         self.steps = Steps(self, behind)
         self._results = Results(self)
         program.abandon = self.steps.abandon
-        self.parent = parent
         self._of = of  # the step of the parent that it executes
         self.paused = behind.waits  # the journal says so already
         self._stale = False  # the lease could not be renewed: nothing more may begin
@@ -122,6 +122,11 @@ class Run:
         """Whether the store has everything that was to be saved so far."""
         return self.recorder.degraded is None
 
+    @property
+    def verifier(self) -> EvidenceVerifier:
+        """What makes and checks the claims of its steps."""
+        return self.options.checks_with.telling(self.core, self.run_id)
+
     def _warn_if_unsaved(self) -> None:
         """Warn whoever gets only the result; an event says it to the others."""
         error = self.recorder.degraded
@@ -141,7 +146,7 @@ class Run:
 
     def take_place_of(self, earlier: Run) -> None:
         """Replace a run that had to go back: for its callers it is the same run."""
-        self.events = earlier.events
+        self.events, self.told_end = earlier.events, earlier.told_end
         self.wanted = self.wanted or earlier.wanted
         self.began, self._due = earlier.began, earlier._due
 
@@ -204,31 +209,21 @@ class Run:
             return
         self.ask(action)
 
-    def emit(self, event: ev.Event) -> None:
-        """Pass an event to the listeners."""
-        if self.options.listening:
-            self.events.append(event)
-            if self.parent is not None:
-                self.parent.ring()
-
-    def ring(self) -> None:
-        """Wake the run, to deliver events while it waits for its steps."""
-        self.steps.ring()
-        if self.parent is not None:
-            self.parent.ring()
-
-    async def hand_over(self) -> None:
-        """Let the consumer see the events so far."""
-        if self.hands_over and self.events:
-            await HAND_OVER
-
     async def note_attempt(
         self, task: Task, attempt: int, error: BaseException, delay: float, due: int
     ) -> None:
         """Record that an attempt failed: the next holder must not start counting anew."""
         message = f"{type_name(error)}: {message_of(error)}"
         self.emit(
-            ev.StepRetrying(self.run_id, task.key, task.name, attempt, message, round(delay, 3))
+            ev.StepRetrying(
+                self.run_id,
+                task.key,
+                task.name,
+                attempt,
+                message,
+                round(delay, 3),
+                type_name(error),
+            )
         )
         facts = {"of": "attempt", "attempt": attempt, "due": due}
         note = self.recorder.note(
@@ -375,7 +370,8 @@ class Run:
             bad += await self._results.save(good)
         self.steps.attempts.under_way.difference_update(done.task.key for done in finished)
         for task, failed in bad:
-            self.emit(ev.StepFailed(self.run_id, task.key, task.name, str(failed), failed.attempts))
+            what = (str(failed), failed.attempts, failed.error_type)
+            self.emit(ev.StepFailed(self.run_id, task.key, task.name, *what))
             try:
                 records = program.refuse(task, failed)
             except Exception as error:

@@ -62,7 +62,7 @@ class Reading:
                 false.append(_refuted(one.evidence, str(digest)))
         if unsure:
             claims = [one.evidence.noted() for one in unsure]
-            self._run.options.checks_with.check(claims, facts=[one.facts for one in unsure])
+            self._run.verifier.check(claims, facts=[one.facts for one in unsure])
             false += [claim for claim in claims if not claim.verified]
         return false
 
@@ -92,7 +92,7 @@ class Reading:
         if not left:
             return []
         found = [one.evidence.noted() for one in left]
-        self._run.options.checks_with.check(found, facts=[one.facts for one in left])
+        self._run.verifier.check(found, facts=[one.facts for one in left])
         return [claim for claim in found if claim.verification_status == "failed"]
 
     def about(self, claim: Evidence) -> list[BoundClaim]:

@@ -102,7 +102,8 @@ class Recorder:
                 raise
             self.degraded = self._core.degraded = error
             log.warning("run %s continues without its checkpoint: %s", self._run, error)
-            self._emit(ev.CheckpointFailed(self._run, todo[-1].step, str(error)))
+            kind = type(error).__name__
+            self._emit(ev.CheckpointFailed(self._run, todo[-1].step, str(error), kind))
             return []
         if self.degraded is not None:
             self.degraded = self._core.degraded = None
@@ -182,7 +183,7 @@ class Recorder:
 
     def announce(self, saved: Iterable[Entry]) -> None:
         """Emit an event for each checkpoint that is durable now."""
-        if not self._options.listening or self._options.quiet:
+        if self._options.quiet or not (self._options.listening or self._core.observers):
             return
         for entry in saved:
             if entry.kind in CARRY_STATE:

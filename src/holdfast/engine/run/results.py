@@ -83,12 +83,12 @@ class Results:
         self._run.steps.deaths = 0  # crashes before a finished step do not count any more
         for item in batch:
             task = item.done.task
-            if self._run.options.listening:
+            if self._run.heard:
                 show = self._run.program.show(task, item.stored)
                 spent = (item.done.duration, item.done.attempts)
                 self._run.emit(
                     ev.StepCompleted(self._run.run_id, task.key, task.name, *spent, show)
                 )
             self._run.program.accept(task, item.handed_on, item.stored)
-        if self._run.options.listening:
+        if self._run.heard:
             self._run.recorder.announce(saved)

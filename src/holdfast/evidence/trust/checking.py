@@ -289,7 +289,7 @@ class _Look:
         found: dict[Key, Verdict] = {}
         for where, group in groups.items():
             snapshot = None if where is None else self._snapshot(*where)
-            given = self._verifier.check(
+            given = self._verifier.telling(self._core, self.branch[0].run).check(
                 [c.evidence for c in group],
                 snapshot=snapshot,
                 facts=[None if c.is_whole else c.facts for c in group],

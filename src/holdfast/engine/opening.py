@@ -1,0 +1,106 @@
+"""A run that is about to be opened: what it belongs to, and what its first entry says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from holdfast.codec.meta import dump_meta
+from holdfast.engine.inputs import comparable_hash
+from holdfast.engine.options import Options
+from holdfast.engine.program import Program, Stored
+from holdfast.engine.resume.takeover import Make
+from holdfast.errors import RunExistsError
+from holdfast.kernel import compose
+from holdfast.kernel.appending import append_if, thread_member
+from holdfast.kernel.core import Core, Op
+from holdfast.kernel.journal import Draft
+from holdfast.model import Entry, Kind, Status, check_id
+
+_NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
+_MOST_LABELS: Final = 20
+
+
+class Link(NamedTuple):
+    """What a run belongs to."""
+
+    thread: str | None = None
+    owner: str | None = None
+    listed: bool = False  # its thread's journal names it already
+    source: str | None = None  # MODULE:NAME that it was started by; shown, never imported
+    labels: Mapping[str, str] = _NO_LABELS
+
+
+class Opening:
+    """A run that is about to be opened. Raises if its inputs can't be stored or do not fit."""
+
+    def __init__(self, core: Core, make: Make, run_id: str, inputs: Any, link: Link) -> None:
+        check_id("run_id", run_id)
+        self.program = equipped(core, make)()
+        self.birth = core.journals.new_birth()
+        self._core, self._run, self._link = core, run_id, link
+        flow = self.program.flow
+        check_id("flow", flow.name)
+        self._encoding = compose.encode(core, run_id, inputs, root="inputs")
+        self._facts: dict[str, Any] = {
+            **flow.stamp,
+            "structure": flow.structure,
+            "inputs_hash": comparable_hash(core, inputs),
+            "birth": self.birth,
+            "source": link.source,
+            "labels": _checked_labels(link.labels),
+        }
+        self.program.begin(run_id, Stored(self._encoding, core.journals.decode))
+
+    def append(
+        self, status: Status, facts: Mapping[str, Any], member: Draft | None = None
+    ) -> Op[Entry]:
+        """Append the opening. Raises `RunExistsError`."""
+        known = {name: fact for name, fact in self._facts.items() if fact is not None}
+        opening = Draft(
+            Kind.OPEN.value,
+            status.value,
+            self._encoding,
+            parent=None,
+            flow=self.program.flow.name,
+            thread=self._link.thread,
+            owner=self._link.owner,
+            meta=dump_meta({**known, **facts}),
+        )
+
+        def decide(head: Entry | None) -> Draft:
+            if head is not None and head.status != Status.DELETED:
+                raise RunExistsError(self._run)
+            return opening
+
+        member = member or thread_member(self._run)
+        return append_if(self._core, self._run, decide, listed=self._link.listed, member=member)
+
+
+def _checked_labels(labels: Mapping[str, str]) -> dict[str, str] | None:
+    given: object = labels
+    if not isinstance(given, Mapping):
+        raise TypeError(f"labels must be a mapping of texts, not {given!r}")
+    if len(given) > _MOST_LABELS:
+        raise ValueError(f"a run may have {_MOST_LABELS} labels, not {len(given)}")
+    for name, value in given.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(f"a label is a text, and so is its name, not {name!r}: {value!r}")
+        if not name or "=" in name:
+            raise ValueError(f"the name of a label is not empty and has no '=', not {name!r}")
+        check_id("label", f"{name}={value}")
+    return dict(given) or None
+
+
+def equipped(core: Core, make: Make, options: Options | None = None) -> Make:
+    """Programs that tell the time as the journals do, and are as strict as the options say."""
+
+    def made() -> Program:
+        program = make()
+        program.clock = core.journals.clock
+        program.stored_form = core.journals.stored_form
+        program.strict = options is not None and options.strict
+        return program
+
+    return made

@@ -1,0 +1,71 @@
+"""What a run tells: whoever follows its events, and the observers of its checkpointer."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from holdfast.engine import events as ev
+from holdfast.engine.observing import run_observers
+from holdfast.engine.run.failures import type_name
+from holdfast.engine.stream import HAND_OVER
+from holdfast.kernel.observing import tell
+
+if TYPE_CHECKING:
+    from holdfast.engine.options import Options
+    from holdfast.engine.run.execute import Steps
+    from holdfast.engine.run.loop import Run
+    from holdfast.kernel.core import Core
+
+
+class Telling:
+    """The part of a run that tells what happens."""
+
+    run_id: str
+    steps: Steps
+
+    def __init__(
+        self, core: Core, options: Options, parent: Run | None, *, hands_over: bool
+    ) -> None:
+        self.core = core
+        self.options = options
+        self.parent = parent
+        self.events: deque[ev.Event] = deque() if parent is None else parent.events
+        self.hands_over = hands_over and options.listening
+        self.observers = core.observers
+        self.heard = options.listening or bool(self.observers)  # someone is told of events
+        self.around_steps = run_observers(core) if self.observers else ()
+        self.told_end = False  # that it is executed here no more
+
+    def emit(self, event: ev.Event) -> None:
+        """Tell whoever follows the run, and the observers."""
+        if not self.heard:
+            return
+        if event.stops:
+            self.told_end = True
+        if self.observers:
+            tell(self.observers, event)
+        if self.options.listening:
+            self.events.append(event)
+            if self.parent is not None:
+                self.parent.ring()
+
+    def stopped_by(self, error: BaseException) -> None:
+        """It is executed here no more. Tell the observers, unless an event has said why.
+
+        Whoever follows the run has the error itself, or stopped it.
+        """
+        if self.observers and not self.told_end:
+            self.told_end = True
+            tell(self.observers, ev.RunStopped(self.run_id, type_name(error)))
+
+    def ring(self) -> None:
+        """Wake the run, to deliver events while it waits for its steps."""
+        self.steps.ring()
+        if self.parent is not None:
+            self.parent.ring()
+
+    async def hand_over(self) -> None:
+        """Let the consumer see the events so far."""
+        if self.hands_over and self.events:
+            await HAND_OVER

@@ -1,0 +1,234 @@
+"""Who is told what happens: the observers of a checkpointer, and listeners, which may be slow.
+
+An `Observer` is told at once, in the thread in which something happens, perhaps in the middle of a
+save: it must be quick, and must not use the checkpointer. A listener is any function of an event. It
+is called in a thread of its own, so that no run and no save ever waits for it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import inspect
+import threading
+import traceback
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.logs import logger
+from holdfast.seams import on_fork
+
+if TYPE_CHECKING:
+    from holdfast.kernel.events import Event
+
+log: Final = logger()
+
+MOST_WAITING: Final = 10_000  # events that a slow listener may be behind; what is more, is dropped
+CLOSING_SECONDS: Final = 5.0  # that closing waits for listeners
+_IDLE_SECONDS: Final = 10.0  # then its thread ends; the next event starts another
+
+
+class Observer:
+    """Is told of every event at once, where it happens. What it raises is logged.
+
+    It must be quick, and must not use the engine or the checkpointer that tells it: a save may be
+    under way in this very thread. It may be told by several threads at the same time.
+    """
+
+    def on_event(self, event: Event) -> None:
+        """Something happened."""
+
+    def flush(self, seconds: float) -> None:
+        """Wait for what is still to be done about earlier events, so long at most."""
+
+
+Listener = Callable[["Event"], Any] | Observer
+"""A function of an event, `def` or `async def`; or an `Observer`."""
+
+
+def observers_of(listeners: Iterable[Listener]) -> tuple[Observer, ...]:
+    """The listeners as observers. Raises `TypeError` for what can't be called."""
+    if callable(listeners) or isinstance(listeners, Observer):
+        raise TypeError("listeners is a list: listeners=[...]")
+    return tuple(one if isinstance(one, Observer) else Behind(one) for one in listeners)
+
+
+def tell(observers: Iterable[Observer], event: Event) -> None:
+    """Tell them of an event. Never raises."""
+    for one in observers:
+        try:
+            one.on_event(event)
+        except Exception as error:  # noqa: BLE001 - it is the user's, and may not change what happens
+            log_failure(one, error)
+
+
+def log_failure(what: object, error: BaseException) -> None:
+    """Log that a listener failed: where, and with which type of error. Its message may quote values."""
+    frame = traceback.extract_tb(error.__traceback__)[-1:]
+    where = "".join(f" in {one.filename}:{one.lineno}" for one in frame)
+    log.warning("the listener %s failed: %s%s", _name(what), type(error).__qualname__, where)
+
+
+def _name(listener: object) -> str:
+    return getattr(listener, "__qualname__", None) or type(listener).__qualname__
+
+
+class Behind(Observer):
+    """Calls one listener with events, in their order, in a thread of its own.
+
+    An async one runs on an event loop of that thread. When more than `MOST_WAITING` events wait,
+    new ones are dropped, and that is logged.
+    """
+
+    def __init__(self, listener: Callable[[Event], Any]) -> None:
+        if not callable(listener):
+            raise TypeError(f"a listener is a function of an event, not {listener!r}")
+        self._listener = listener
+        self._reset()
+        on_fork(self._reset)
+
+    def _reset(self) -> None:
+        """A child of fork() has the listener, but neither its thread nor what waits for it."""
+        self._waiting: deque[Event] = deque()
+        self._bell: SimpleQueue[None] = (
+            SimpleQueue()
+        )  # unlike a lock, it may be rung by a finalizer
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._asleep = False
+        self._busy = False
+        self._dropped = 0
+
+    def on_event(self, event: Event) -> None:
+        """Have the listener called with it, later."""
+        if len(self._waiting) >= MOST_WAITING:
+            self._dropped += 1
+            return
+        self._waiting.append(event.kept())
+        if self._thread is None:
+            self._start()
+        elif self._asleep:
+            self._bell.put(None)
+
+    def flush(self, seconds: float) -> None:
+        """Wait until the listener has seen all that happened so far."""
+        until = monotonic() + seconds
+        if threading.current_thread() is self._thread:
+            return  # the listener itself closes what it listens to
+        while self._waiting or self._busy:
+            left = until - monotonic()
+            if left <= 0 or self._thread is None:
+                if self._waiting:
+                    log.warning(
+                        "the listener %s did not hear of the last %d events: it is too slow",
+                        _name(self._listener),
+                        len(self._waiting),
+                    )
+                return
+            threading.Event().wait(min(left, 0.002))
+
+    def _start(self) -> None:
+        if not self._starting.acquire(blocking=False):
+            return  # another thread starts it
+        try:
+            if self._thread is None:
+                self._busy = True
+                thread = threading.Thread(target=self._run, name="holdfast-listener", daemon=True)
+                thread.start()
+                self._thread = thread
+                _all.add(self)
+        except RuntimeError:  # no thread can be started now: the next event tries again
+            self._busy = False
+        finally:
+            self._starting.release()
+
+    def _run(self) -> None:
+        call = _Caller(self._listener)
+        try:
+            while self._more_comes():
+                call(self._waiting.popleft())
+        finally:
+            call.close()
+            if self._waiting:  # came at the very end
+                self._start()
+
+    def _more_comes(self) -> bool:
+        """Wait for the next event; False, which ends the thread, if none comes for a while."""
+        while not self._waiting:
+            self._busy = False
+            self._tell_dropped()
+            self._asleep = True
+            try:
+                if not self._waiting:
+                    self._bell.get(timeout=_IDLE_SECONDS)
+            except Empty:
+                with self._starting:
+                    self._thread = None
+                return False
+            finally:
+                self._asleep = False
+        self._busy = True
+        return True
+
+    def _tell_dropped(self) -> None:
+        if self._dropped:
+            dropped, self._dropped = self._dropped, 0
+            log.warning(
+                "the listener %s is too slow: %d events were dropped",
+                _name(self._listener),
+                dropped,
+            )
+
+
+class _Caller:
+    """Calls a listener, and waits for what it returns if that is to be awaited."""
+
+    def __init__(self, listener: Callable[[Event], Any]) -> None:
+        self._listener = listener
+        self._runner: Any = None
+
+    def __call__(self, event: Event) -> None:
+        try:
+            made = self._listener(event)
+            if inspect.iscoroutine(made):
+                if self._runner is None:
+                    import asyncio
+
+                    self._runner = asyncio.Runner()
+                self._runner.run(made)
+        except BaseException as error:  # noqa: BLE001 - as in `tell`, and its thread must live
+            log_failure(self._listener, error)
+
+    def close(self) -> None:
+        if self._runner is not None:
+            self._runner.close()
+
+
+_all: weakref.WeakSet[Behind] = weakref.WeakSet()
+
+
+def flush(observers: Iterable[Observer], seconds: float = CLOSING_SECONDS) -> None:
+    """Wait for these, so long together."""
+    until = monotonic() + seconds
+    for one in observers:
+        try:
+            one.flush(max(0.0, until - monotonic()))
+        except Exception as error:  # noqa: BLE001 - as in `tell`
+            log_failure(one, error)
+
+
+async def flush_async(observers: Iterable[Observer]) -> None:
+    """`flush`, while the event loop goes on: a listener may wait for it."""
+    waited_for = list(observers)
+    if waited_for:
+        import asyncio
+
+        await asyncio.to_thread(flush, waited_for)
+
+
+@atexit.register
+def _flush_at_exit() -> None:
+    flush(list(_all))
