@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast.codec.meta import Meta
 from holdfast.engine import events as ev
@@ -35,9 +35,6 @@ from holdfast.errors import (
 from holdfast.kernel.core import Core
 from holdfast.logs import logger
 from holdfast.model import Kind, Status
-
-if TYPE_CHECKING:
-    from holdfast.evidence import EvidenceVerifier
 
 log = logger()
 
@@ -121,11 +118,6 @@ class Run(Telling):
     def saved(self) -> bool:
         """Whether the store has everything that was to be saved so far."""
         return self.recorder.degraded is None
-
-    @property
-    def verifier(self) -> EvidenceVerifier:
-        """What makes and checks the claims of its steps."""
-        return self.options.checks_with.telling(self.core, self.run_id)
 
     def _warn_if_unsaved(self) -> None:
         """Warn whoever gets only the result; an event says it to the others."""

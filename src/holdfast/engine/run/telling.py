@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.engine.options import Options
     from holdfast.engine.run.execute import Steps
     from holdfast.engine.run.loop import Run
+    from holdfast.evidence import EvidenceVerifier
     from holdfast.kernel.core import Core
 
 
@@ -36,6 +37,11 @@ class Telling:
         self.heard = options.listening or bool(self.observers)  # someone is told of events
         self.around_steps = run_observers(core) if self.observers else ()
         self.told_end = False  # that it is executed here no more
+
+    @property
+    def verifier(self) -> EvidenceVerifier:
+        """What makes and checks the claims of its steps, and tells the observers of them."""
+        return self.options.checks_with.telling(self.core, self.run_id)
 
     def emit(self, event: ev.Event) -> None:
         """Tell whoever follows the run, and the observers."""
