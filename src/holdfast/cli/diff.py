@@ -2,7 +2,7 @@
 
 import click
 
-from holdfast.cli import _show
+from holdfast.cli import _show, _threads
 from holdfast.cli._options import option
 from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
@@ -23,10 +23,14 @@ def command(session: Session, run: str, a: str, b: str, patch: bool) -> None:
     """Show how the state at B differs from the state at A.
 
     Each is a seq of RUN, a checkpoint of any run as RUN@SEQ, or a step: its newest checkpoint.
+    Of a thread of LangGraph's, the values of its channels are compared, message by message.
     """
     with session.opened() as cp:
-        run_id = find_run(cp, run).run_id
-        found = cp.diff(run_id, *(find_place(cp, run_id, where) for where in (a, b)))
+        info = find_run(cp, run)
+        places = [find_place(cp, info.run_id, where) for where in (a, b)]
+        thread = _threads.diff(cp, *places) if info.flow == _threads.FLOW else None
+        found = cp.diff(info.run_id, *places) if thread is None else thread
+        line = str if thread is None else _threads.change_line
     if patch:
         _show.print_json(found.patch)
         return
@@ -34,7 +38,7 @@ def command(session: Session, run: str, a: str, b: str, patch: bool) -> None:
     def draw() -> None:
         _show.say(_show.clean(f"{found.old_id} → {found.new_id}"), "bold")
         for change in found.changes:
-            _show.say(str(change), _COLOURS[change.op])
+            _show.say(line(change), _COLOURS[change.op])
         if not found:
             _show.say("no difference")
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from holdfast.cli import _flows, _show
+from holdfast.checkpoint import Checkpoint
+from holdfast.cli import _flows, _show, _threads
 from holdfast.cli._exits import FailedError
 from holdfast.cli._options import option, parse_pair
 from holdfast.cli._runs import find_place, find_run, run_argument
@@ -41,14 +42,22 @@ def command(
 
     RUN itself does not change. The new run keeps its flow, thread and owner; resume it to continue.
     The state of a workflow has the results of its steps, by step: remove a step and all after it
-    to run them again.
+    to run them again. A thread of LangGraph's is copied up to the checkpoint, as a new thread that
+    its graph continues.
     """
     if edit and not session.interactive:
         raise click.UsageError("there is no terminal to edit on; change the state with --set")
     with session.opened() as cp:
-        origin = find_run(cp, run).run_id
+        info = find_run(cp, run)
+        origin = info.run_id
         place = None if where is None else find_place(cp, origin, where)
         changed: dict[str, Any] = {}
+        is_thread = info.flow == _threads.FLOW
+        if is_thread and (pairs or edit):
+            raise click.UsageError(
+                "the state of a LangGraph thread is changed by its graph: fork it, and then call "
+                "update_state on the new thread"
+            )
         if pairs or edit:
             source = cp.load(checkpoint_id=place) if place else cp.load(origin)
             if source is not None:
@@ -58,7 +67,11 @@ def command(
                 changed = {"state": _edited(state) if edit else state}
         try:
             changed = {name: readable.data_from_json(value) for name, value in changed.items()}
-            forked = cp.fork(origin, checkpoint_id=place, run_id=run_id, **changed)
+            forked: Checkpoint | _threads.Forked
+            if is_thread:
+                forked = _threads.fork(cp, origin, place, run_id)
+            else:
+                forked = cp.fork(origin, checkpoint_id=place, run_id=run_id, **changed)
         except HoldfastError:
             raise
         except (TypeError, ValueError) as error:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from holdfast.checkpoint import RunInfo
-from holdfast.cli import _show
+from holdfast.cli import _show, _threads
 from holdfast.cli._drawing import Text
 from holdfast.cli._exits import FailedError
 from holdfast.cli._options import option
@@ -58,6 +58,7 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
     """Show RUN: its timeline, its state and its child runs.
 
     Its status is shown as by `holdfast runs`. RUN may also be a thread: its newest run is shown.
+    Of a thread of LangGraph's, the messages and the values of its channels are shown.
     Entries that are damaged are marked; in a run of more than 5,000 entries, only those that are
     missing or can't be read, as long as its state can be loaded: `holdfast verify` finds the rest.
     """
@@ -66,6 +67,9 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
         moments = cp.timeline(info.run_id)
         place = None if where is None else find_place(cp, info.run_id, where)
         damage = ""
+        is_thread = info.flow == _threads.FLOW
+        if is_thread:
+            place = _threads.at(cp, place) if place else _threads.newest(cp, info.run_id)
         try:
             checkpoint = cp.load(checkpoint_id=place) if place else cp.load(info.run_id)
         except CheckpointCorruptedError as error:
@@ -80,7 +84,15 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
             parent = parent_run(cp.core, child.run_id) or info.run_id
             tree.setdefault(parent, []).append(child)
         word, facts = doing(cp, info)
-    state = None if checkpoint is None else readable.to_json(checkpoint.state)
+        channels = None if checkpoint is None else _threads.channels_of(checkpoint)
+        asked: list[Any] = []
+        if checkpoint is not None and channels is not None:
+            asked = _threads.interrupts(cp, checkpoint)
+        if is_thread:
+            moments = _threads.with_words(cp, info.run_id, moments)
+    state: Any = channels
+    if checkpoint is not None and channels is None:
+        state = readable.to_json(checkpoint.state)
     document = {
         "run": info._asdict() | facts,
         "timeline": [moment._asdict() for moment in moments],
@@ -89,6 +101,8 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
         "state": state,
         "damage": damage or None,
     }
+    if channels is not None:
+        document["interrupts"] = asked
 
     def draw() -> None:
         _draw_summary(info, word, facts.get("due"), moments)
@@ -104,7 +118,12 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
         if checkpoint is not None:
             _show.say()
             _show.say(f"state at {checkpoint.checkpoint_id}", "bold")
-            _show.print_pretty(state, most=None if full else _LINES)
+            if channels is None:
+                _show.print_pretty(state, most=None if full else _LINES)
+            else:
+                _threads.draw_channels(channels, full=full)
+            for question in asked:
+                _show.say(f"waits for an answer to: {_show.to_json(question)}", "yellow")
 
     session.show(document, draw)
     if damage:

@@ -125,9 +125,10 @@ class WritesNote(NamedTuple):
     also: tuple[int, ...] = ()  # the seqs of more writes of the same checkpoint
 
 
-def dump_opening(thread: str, ns: str) -> str:
-    """The metadata of the entry that opens a namespace's run."""
-    return dump_meta({"lg": {"thread": thread, "ns": ns}})
+def dump_opening(thread: str, ns: str, origin: str = "") -> str:
+    """The metadata of the entry that opens a namespace's run, perhaps as a fork of `origin`."""
+    facts = {"origin": origin} if origin else {}
+    return dump_meta({"lg": {"thread": thread, "ns": ns}, **facts})
 
 
 def dump_checkpoint(note: CheckpointNote) -> str:

@@ -84,31 +84,39 @@ def _drop(core: Core, run: str, goes: Callable[[str], bool]) -> None:
         deleting.drop(core, run, chosen, force=True)
 
 
-def copy_thread(threads: Threads, source: str, target: str) -> None:
-    """Copy what the namespaces of a thread hold, without what rollbacks left behind."""
+def copy_thread(
+    threads: Threads, source: str, target: str, *, until: str | None = None, origin: str = ""
+) -> None:
+    """Copy what the namespaces of a thread hold, without what rollbacks left behind.
+
+    With `until`, all as it was when that checkpoint was saved: what its tasks wrote came later.
+    The copy says that it is a fork of `origin`.
+    """
     for space in namespaces(threads, source):
-        copy = _copied(threads, space.run, Namespace(run_id(target, space.ns), target, space.ns))
-        threads.core.drive(copy)
+        copied = Namespace(run_id(target, space.ns), target, space.ns)
+        threads.core.drive(_copied(threads, space.run, copied, until, origin))
 
 
-def _copied(threads: Threads, origin: str, target: Namespace) -> Op[None]:
+def _copied(
+    threads: Threads, source: str, target: Namespace, until: str | None, origin: str
+) -> Op[None]:
     core = threads.core
-    index = threads.index(origin)
+    index = threads.index(source)
     playback = Playback(core.journals)
     moved: dict[int, int] = {}  # where each entry of the origin is now
     queued: deque[tuple[int, Draft, Ticket]] = deque()
     if index.head is None:
         return
-    for entry in core.journals.entries(origin, bodies=True):
+    for entry in core.journals.entries(source, bodies=True):
         if entry.seq > index.head[0]:
             break
         note = None if entry.seq in index.left_behind else note_of(entry)
         encoding = None if note is None else playback.encoding(entry)
-        if note is None or encoding is None:
+        if note is None or encoding is None or _is_later(note, until):
             continue
         draft = _moved(note, encoding, moved)
         if not moved:
-            first = yield from append_if(core, target.run, partial(_behind, target, draft))
+            first = yield from append_if(core, target.run, partial(_behind, target, origin, draft))
             moved[entry.seq] = first.seq
             continue
         ticket = yield from submit(core, target.run, draft)
@@ -120,10 +128,17 @@ def _copied(threads: Threads, origin: str, target: Namespace) -> Op[None]:
         yield from _settled(core, target.run, moved, *queued.popleft())
 
 
-def _behind(target: Namespace, draft: Draft, head: Entry | None) -> list[Draft]:
+def _is_later(note: CheckpointNote | WritesNote, until: str | None) -> bool:
+    """Whether an entry came after this checkpoint: LangGraph's ids grow with time."""
+    if until is None:
+        return False
+    return note.id > until if isinstance(note, CheckpointNote) else note.of >= until
+
+
+def _behind(target: Namespace, origin: str, draft: Draft, head: Entry | None) -> list[Draft]:
     if head is not None and head.status != Status.DELETED:
         return [draft]
-    return [opening_draft(target.thread, target.ns), draft]
+    return [opening_draft(target.thread, target.ns, origin), draft]
 
 
 def _settled(

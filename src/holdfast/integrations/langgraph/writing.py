@@ -57,9 +57,9 @@ def writes_draft(note: WritesNote, encoding: bytes) -> Draft:
     return Draft(Kind.RESULT.value, Status.OPEN.value, encoding, flow=FLOW, meta=dump_writes(note))
 
 
-def opening_draft(thread: str, ns: str) -> Draft:
-    """The entry that opens the run of a namespace."""
-    meta = dump_opening(thread, ns)
+def opening_draft(thread: str, ns: str, origin: str = "") -> Draft:
+    """The entry that opens the run of a namespace, perhaps as a fork of `origin`."""
+    meta = dump_opening(thread, ns, origin)
     return Draft(Kind.OPEN.value, Status.OPEN.value, parent=None, flow=FLOW, meta=meta)
 
 

@@ -1,0 +1,237 @@
+"""LangGraph's threads as people read them: messages, and the values of the other channels.
+
+All of it is text of anyone's, and goes through `_show` on its way to a terminal.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from holdfast.checkpoint import Checkpoint
+from holdfast.checkpointer import SyncCheckpointer
+from holdfast.cli import _show
+from holdfast.cli._exits import NotFoundError
+from holdfast.codec import readable
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.integrations.langgraph import layout, plain
+from holdfast.integrations.langgraph.forking import fork_thread
+from holdfast.kernel import compose
+from holdfast.kernel.pages import pass_by
+from holdfast.model import Kind, checkpoint_id
+from holdfast.operations.diff import Change, Diff, diff_values
+from holdfast.operations.timeline import Moment
+
+FLOW: Final = layout.FLOW
+
+_SHOWN: Final = 12  # messages, without --full
+_LONGEST: Final = 400  # characters of a text or value, without --full
+_FOLLOWING: Final = 200  # entries after a checkpoint that are looked at for what its tasks wrote
+_INTERRUPT: Final = "__interrupt__"
+_INTERNAL: Final = ("__", "branch:")  # the channels by which LangGraph passes control
+_STYLES: Final = {
+    "human": "cyan",
+    "user": "cyan",
+    "ai": "green",
+    "assistant": "green",
+    "tool": "yellow",
+    "function": "yellow",
+    "system": "magenta",
+    "developer": "magenta",
+}
+
+
+class Forked(NamedTuple):
+    """A new thread: its run, its newest checkpoint, and the one that it begins with."""
+
+    run_id: str
+    checkpoint_id: str | None
+    origin: str
+
+
+def newest(cp: SyncCheckpointer, run: str) -> str | None:
+    """The id of a thread's newest checkpoint; behind it may be the writes of its tasks."""
+    branch = cp.core.journals.branch(run, damage=pass_by)
+    found = (entry.seq for entry in branch if entry.kind == Kind.CHECKPOINT)
+    return next((checkpoint_id(run, seq) for seq in found), None)
+
+
+def at(cp: SyncCheckpointer, place: str) -> str:
+    """The id of a thread's checkpoint, as it was given. Raises if only writes are there."""
+    run, _, seq = place.rpartition("@")
+    entry = cp.core.journals.entry(run, int(seq))
+    note = None if entry is None else layout.note_of(entry)
+    if isinstance(note, layout.WritesNote):
+        raise NotFoundError(
+            f"{_show.clean(place)} has what a task wrote, and is no checkpoint; "
+            "give the seq of one that `holdfast show` calls input, loop, update or fork"
+        )
+    return place
+
+
+def fork(cp: SyncCheckpointer, run: str, place: str | None, thread: str | None) -> Forked:
+    """Begin a thread from another one, or from a checkpoint of it."""
+    seq = None
+    if place is not None:
+        run, _, number = at(cp, place).rpartition("@")
+        seq = int(number)
+    name = compose.given_or_new(cp.core, thread)
+    origin = fork_thread(cp.core, run, name, seq=seq)
+    target = layout.run_id(name)
+    return Forked(target, newest(cp, target), origin)
+
+
+def diff(cp: SyncCheckpointer, a: str, b: str) -> Diff | None:
+    """How the channels at one checkpoint differ from those at another; None if they have none."""
+    states = [cp.load(checkpoint_id=at(cp, place)) for place in (a, b)]
+    old, new = (None if state is None else channels_of(state) for state in states)
+    return None if old is None or new is None else diff_values(old, new, a, b)
+
+
+def channels_of(checkpoint: Checkpoint) -> dict[str, Any] | None:
+    """The values of a thread's channels in JSON's form; None for a state of anything else."""
+    if checkpoint.flow != FLOW:
+        return None
+    try:
+        found = plain.channel_values(checkpoint.state)
+        return {name: readable.to_json(value) for name, value in found.items()}
+    except ValueError:
+        return None
+
+
+def interrupts(cp: SyncCheckpointer, checkpoint: Checkpoint) -> list[Any]:
+    """What the tasks of a thread's checkpoint ask for, in JSON's form."""
+    entries = cp.core.journals.entries(checkpoint.run_id, after=checkpoint.seq, damage=pass_by)
+    asked: list[Any] = []
+    mine = layout.note_of(checkpoint.entry)
+    if not isinstance(mine, layout.CheckpointNote):
+        return []
+    for entry in islice(entries, _FOLLOWING):
+        try:
+            note = layout.note_of(entry)
+            if isinstance(note, layout.WritesNote) and note.of == mine.id:
+                value = cp.core.journals.value(entry.run, entry.seq)
+                wrote = plain.writes(value)
+                asked += [readable.to_json(v) for channel, v in wrote if channel == _INTERRUPT]
+        except (CheckpointCorruptedError, ValueError):
+            continue
+    return [
+        _asked(one) for value in asked for one in (value if isinstance(value, list) else [value])
+    ]
+
+
+def _asked(interrupt: Any) -> Any:
+    """What an interrupt was raised with."""
+    match interrupt:
+        case {"langgraph.types.Interrupt": {"value": value}}:
+            return value
+    return interrupt
+
+
+def with_words(cp: SyncCheckpointer, run: str, moments: Sequence[Moment]) -> list[Moment]:
+    """The moments of a thread, with what LangGraph says of each."""
+    if not moments:
+        return []
+    wanted = {moment.seq for moment in moments}
+    told: dict[int, str] = {}
+    after = moments[0].seq - 1
+    for entry in cp.core.journals.entries(run, after=after, damage=pass_by):
+        if entry.seq in wanted:
+            try:
+                told[entry.seq] = _told(layout.note_of(entry))
+            except CheckpointCorruptedError:
+                continue
+    return [m._replace(step=told.get(m.seq) or m.step) for m in moments]
+
+
+def _told(note: layout.CheckpointNote | layout.WritesNote | None) -> str:
+    if isinstance(note, layout.CheckpointNote):
+        return f"{note.metadata.get('source', '')} {note.metadata.get('step', '')}".strip()
+    if isinstance(note, layout.WritesNote):
+        node = note.path.rpartition(", ")[2].strip("~")
+        return f"writes of {node}" if node and not node.isdigit() else "writes of a task"
+    return ""
+
+
+def draw_channels(channels: Mapping[str, Any], *, full: bool) -> None:
+    """Draw the values of a thread's channels: messages as a conversation, the rest as JSON."""
+    for name, value in channels.items():
+        if name.startswith(_INTERNAL) and not value and not full:
+            continue
+        said = plain.messages(value)
+        if said is not None:
+            _show.say(f"{name} ({len(said):,})", "bold")
+            shown = said if full else said[-_SHOWN:]
+            if len(shown) < len(said):
+                _show.say(f"  … {len(said) - len(shown):,} earlier; see them with --full", "dim")
+            for message in shown:
+                _draw_message(message, full=full)
+        elif full:
+            _show.say(name, "bold")
+            _show.print_pretty(value)
+        else:
+            _show.show(_show.cell(f"{name} ", "bold").add(_cut(_show.to_json(value))))
+
+
+def change_line(change: Change) -> str:
+    """A change of a thread's channels, in which a message is one line."""
+    sign, value = ("-", change.old) if change.op == "remove" else ("+", change.new)
+    if change.op == "replace" or not plain.is_message(value) or len(change.path) != 2:
+        return str(change)
+    return f"{sign} {change.path[0]}[{change.path[1]}] {_message_line(value)}"
+
+
+def _message_line(message: Mapping[str, Any]) -> str:
+    return _cut(f"{_who(message)}: {' '.join(_said(message)).strip()}")
+
+
+def _draw_message(message: Mapping[str, Any], *, full: bool) -> None:
+    begin = f"  {_who(message)}: "
+    style = _STYLES.get(str(message.get("type") or message.get("role")), "")
+    texts = [text if full else _cut(text) for text in _said(message)]
+    for line in "\n".join(texts).split("\n"):
+        _show.show(_show.cell(begin, style).add(_show.clean(line)))
+        begin = "    "
+
+
+def _who(message: Mapping[str, Any]) -> str:
+    role, name = message.get("type") or message.get("role"), message.get("name")
+    return f"{role} {name}" if name else str(role)
+
+
+def _said(message: Mapping[str, Any]) -> Iterator[str]:
+    """The texts of a message, and what it calls."""
+    content = message.get("content")
+    for block in content if isinstance(content, list) else [content]:
+        text = _block(block)
+        if text:
+            yield text
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else []:
+        if isinstance(call, Mapping):
+            yield f"calls {_call(call)}"
+
+
+def _block(block: Any) -> str:
+    """A part of a message: its text, or what else it is."""
+    if isinstance(block, str):
+        return block
+    if not isinstance(block, Mapping):
+        return "" if block is None else _show.to_json(block)
+    if isinstance(block.get("text"), str):
+        return str(block["text"])
+    kind = block.get("type")
+    return "" if kind == "tool_use" else f"[{kind}]"  # calls are listed by themselves
+
+
+def _call(call: Mapping[str, Any]) -> str:
+    function, args = call.get("function"), call.get("args")
+    if isinstance(function, Mapping):  # as OpenAI has it
+        return f"{function.get('name')}({function.get('arguments')})"
+    if not isinstance(args, Mapping):
+        return f"{call.get('name')}({_show.to_json(args)})"
+    given = (f"{key}={_show.to_json(value)}" for key, value in args.items())
+    return f"{call.get('name')}({', '.join(given)})"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text):,} characters)"

@@ -1,0 +1,153 @@
+"""LangGraph's databases become runs, with all of their history. Everything here blocks.
+
+A thread keeps its ids, parents, namespaces, pending writes and metadata, and its values keep their
+bytes. What a store has of a thread already is compared: an import that was interrupted is finished
+by starting it again, and one that is repeated changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from holdfast.errors import HoldfastError
+from holdfast.integrations.langgraph.databases.rows import Saved, Source, Write
+from holdfast.integrations.langgraph.databases.values import put_together
+from holdfast.integrations.langgraph.layout import (
+    CheckpointNote,
+    WritesNote,
+    note_of,
+    other_keys,
+    run_id,
+    stored,
+    stored_writes,
+)
+from holdfast.integrations.langgraph.writing import checkpoint_draft, opening_draft, writes_draft
+from holdfast.kernel.appending import is_durable, submit
+from holdfast.kernel.core import Core
+from holdfast.kernel.journal import Draft
+from holdfast.kernel.playback import Playback
+from holdfast.kernel.ticket import Ticket
+from holdfast.model import Entry, Kind
+
+_QUEUED: Final = 64  # entries on their way to the store
+
+Note = CheckpointNote | WritesNote
+
+
+class Imported(NamedTuple):
+    """One namespace of a thread, and the run that it is now."""
+
+    thread_id: str
+    checkpoint_ns: str
+    run_id: str
+    checkpoints: int  # in the database
+    new: int  # entries that the store did not have
+
+
+class Record(NamedTuple):
+    """What becomes one entry."""
+
+    note: Note
+    value: Any
+
+
+def import_threads(
+    core: Core,
+    source: Source,
+    threads: tuple[str, ...] = (),
+    *,
+    progress: Callable[[], None] = lambda: None,
+) -> Iterator[Imported]:
+    """Add the threads of a database, all or those named; `progress` is called after a checkpoint.
+
+    Raises ValueError, before anything is written, for values that can't be taken over, and later
+    for a thread that the store has already and that differs, or that can't be read.
+    """
+    source.check_types(threads)
+    journals = groupby(source.checkpoints(threads), key=lambda saved: saved[:2])
+    for (thread, ns), saved in journals:
+        yield _journal(core, thread, ns, saved, progress)
+
+
+def _journal(
+    core: Core, thread: str, ns: str, saved: Iterable[Saved], progress: Callable[[], None]
+) -> Imported:
+    """One namespace of a thread, oldest checkpoint first."""
+    run = run_id(thread, ns)
+    known = _known(core, run)
+    queued: deque[Ticket] = deque()
+    count = new = 0
+    for each in saved:
+        for record in _records(each):
+            there = next(known, None)
+            if there is None:
+                if not new and core.journals.head_seq(run) is None:
+                    _send(core, run, opening_draft(thread, ns), queued)
+                _send(core, run, _draft(core, record), queued)
+                new += 1
+            elif there != record:
+                raise ValueError(
+                    f"the store has a thread {thread!r} that differs from the one to import"
+                    f"{f' in the namespace {ns!r}' if ns else ''}; import it into another store, "
+                    "or delete that one first"
+                )
+        count += 1
+        progress()
+    while queued:
+        _settle(core, queued)
+    return Imported(thread, ns, run, count, new)
+
+
+def _known(core: Core, run: str) -> Iterator[Record | None]:
+    """What the store has of a run; None for what does not come from LangGraph."""
+    states = Playback(core.journals)
+    for entry in core.journals.entries(run, bodies=True):
+        if entry.kind == Kind.OPEN:
+            continue
+        note = note_of(entry)
+        encoding = None if note is None else states.encoding(entry)
+        if note is None or encoding is None:
+            raise ValueError(
+                f"the store has a run {run!r} that is no thread of LangGraph's, or of which a part "
+                "was deleted; import into another store, or delete it first"
+            )
+        yield Record(note, core.journals.decode(encoding))
+
+
+def _records(saved: Saved) -> Iterator[Record]:
+    """A checkpoint, then the writes of each of its tasks."""
+    other = other_keys(saved.fields)
+    note = CheckpointNote(saved.checkpoint_id, saved.parent_id, saved.metadata)
+    kept = put_together("msgpack", other) if other else None
+    yield Record(note, stored(saved.fields, saved.channels, kept))
+    for (task, path), writes in groupby(saved.writes, key=_task):
+        rows = [(write.idx, write.channel, write.value) for write in writes]
+        yield Record(WritesNote(saved.checkpoint_id, task, path), stored_writes(rows))
+
+
+def _task(write: Write) -> tuple[str, str]:
+    return write.task_id, write.task_path
+
+
+def _draft(core: Core, record: Record) -> Draft:
+    encoding = core.journals.encode(record.value)
+    if isinstance(record.note, WritesNote):
+        return writes_draft(record.note, encoding)
+    return checkpoint_draft(record.note, encoding)
+
+
+def _send(core: Core, run: str, draft: Draft, queued: deque[Ticket]) -> None:
+    queued.append(core.drive(submit(core, run, draft)))
+    if len(queued) > _QUEUED:
+        _settle(core, queued)
+
+
+def _settle(core: Core, queued: deque[Ticket]) -> None:
+    """Wait for the oldest entry on its way. Raises if it was not saved."""
+    ticket = queued.popleft()
+    if not core.drive(is_durable(ticket)):
+        entry: Entry = ticket.entries[0]
+        raise HoldfastError(f"run {entry.run!r} was changed by others during the import")

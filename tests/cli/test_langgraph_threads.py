@@ -1,0 +1,120 @@
+"""LangGraph's threads, as `show`, `diff`, `fork` and `verify` display them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import ormsgpack
+import pytest
+from langgraph.types import Command
+
+from holdfast.integrations.langgraph import HoldfastSaver
+from holdfast.integrations.langgraph.plain import plain
+from tests.cli.conftest import Cli
+from tests.cli.langgraph_databases import config, fill, graph, history
+
+STORE = ".holdfast/holdfast.db"
+
+
+@pytest.fixture
+def app(cli: Cli) -> Iterator[Any]:
+    with HoldfastSaver() as saver:
+        app = graph(saver)
+        fill(app)
+        yield app
+
+
+@pytest.mark.usefixtures("app")
+def test_a_thread_is_shown_as_its_messages_and_what_it_waits_for(cli: Cli) -> None:
+    out = cli("show", "waiting").out
+    shown = out.partition("state at waiting@")[2].splitlines()[1:]
+    assert shown == [
+        "messages (2)",
+        "  human: A ferry, please.",
+        "  ai: Let me see.",
+        r"    \x1b[31mRed.",
+        '    calls find_ferry(to="Brest")',
+        'log ["model", "leg 0", "leg 1", "leg 2"]',
+        'waits for an answer to: {"question": "Book it?"}',
+    ]
+    assert "writes of model" in out
+    assert "loop 1" in out
+    found = cli("show", "waiting", "--json").json
+    assert [one["content"][:5] for one in found["state"]["messages"]] == ["A fer", "Let m"]
+    assert found["interrupts"] == [{"question": "Book it?"}]
+
+
+@pytest.mark.usefixtures("app")
+def test_a_diff_says_which_messages_were_added(cli: Cli) -> None:
+    moments = cli("show", "waiting", "--json").json["timeline"]
+    first, last = (
+        next(str(m["seq"]) for m in moments if m["step"] == step) for step in ("loop 0", "loop 2")
+    )
+    lines = cli("diff", "waiting", first, last).out.splitlines()
+    assert r"+ messages[1] ai: Let me see.\n\x1b[31mRed. calls find_ferry" in "\n".join(lines)
+    assert all(line[:1] in "+-~" for line in lines[1:])
+    assert cli("diff", "waiting", last, last).out.endswith("no difference\n")
+    written = next(str(m["seq"]) for m in moments if m["step"] == "writes of model")
+    for refused in (
+        cli("diff", "waiting", first, written),
+        cli("show", "waiting", "--at", written),
+    ):
+        assert "is no checkpoint" in refused.err
+
+
+def test_a_fork_of_a_thread_is_a_thread_that_continues(cli: Cli, app: Any) -> None:
+    assert cli("fork", "waiting", "--run-id", "what-if").code == 0
+    assert app.invoke(Command(resume="no"), config("what-if"))["log"][-1] == "asked"
+    assert app.get_state(config("waiting")).next == ("confirm",), "the origin waits as before"
+    earlier = history(app, "done")[-2][0]
+    moments = cli("show", "done", "--json").json["timeline"]
+    seq = next(str(m["seq"]) for m in moments if m["step"] == "loop 0")
+    assert cli("fork", "done", "--at", seq, "--run-id", "again").code == 0
+    assert app.get_state(config("again")).values == earlier.values
+    assert app.invoke(None, config("again"))["log"] == ["model", "leg 0", "leg 1", "leg 2"]
+    assert "update_state" in cli("fork", "done", "--set", "log=[]").err
+    assert "exists" in cli("fork", "done", "--run-id", "again").err
+
+
+@pytest.mark.usefixtures("app")
+def test_threads_verify_and_are_listed_once(cli: Cli) -> None:
+    assert cli("verify").code == 0
+    listed = cli("runs").out
+    assert "done" in listed
+    assert "waiting" in listed
+
+
+def _object(code: int, *parts: Any) -> ormsgpack.Ext:
+    return ormsgpack.Ext(code, ormsgpack.packb(parts))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (_object(5, "app.models", "Order", {"number": 7}), {"app.models.Order": {"number": 7}}),
+        (_object(0, "os", "system", "true"), {"os.system": "true"}),
+        (_object(0, "pydantic", "SecretStr", "hunter2"), "**********"),
+        (_object(0, "uuid", "UUID", "0" * 32), "00000000-0000-0000-0000-000000000000"),
+        (_object(3, "datetime", "datetime", "2026-11-17T10:00:00", "x"), "2026-11-17T10:00:00"),
+        (_object(6, "<f8", [2, 3], "C", b"x" * 48), "<array of <f8, shape [2, 3]>"),
+        (ormsgpack.Ext(5, b"\xc1"), "<damaged object, 1 bytes>"),
+        (ormsgpack.Ext(77, b"\xc0"), "<unknown object, 1 bytes>"),
+    ],
+)
+def test_objects_are_shown_by_the_name_of_their_class_and_nothing_is_imported(
+    value: ormsgpack.Ext, shown: Any
+) -> None:
+    before = set(sys.modules)
+    assert plain(("msgpack", ormsgpack.packb([value]))) == [shown]
+    assert set(sys.modules) == before
+
+
+def test_values_that_are_no_data_are_described_and_deep_ones_cut() -> None:
+    assert plain(("pickle", b"cos\nsystem\n.")) == "<pickle, 12 bytes>"
+    assert plain(("msgpack", b"\xc1")) == "<damaged msgpack, 1 bytes>"
+    deep = ormsgpack.packb("bottom")
+    for _ in range(5000):
+        deep = ormsgpack.packb(ormsgpack.Ext(7, deep))
+    assert plain(("msgpack", deep)) == "<nested too deeply>"
