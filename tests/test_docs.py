@@ -84,6 +84,7 @@ def test_every_block_of_a_page_runs_and_prints_what_it_says(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delenv("HOLDFAST_STORE", raising=False)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if page.stem in DATABASES:
         monkeypatch.setenv("DATABASE_URL", DATABASES[page.stem]())
     monkeypatch.setattr(urls, "_openers", dict(urls._openers))
@@ -283,12 +284,10 @@ def run(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runn
 
 
 def run_commands(block: Block, page: Path) -> None:
-    bin_first = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for session in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
         line, _, wanted = session.partition("\n")
         done = run_process(
             ["bash", "-c", line],
-            env=os.environ | bin_first,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             check=False,

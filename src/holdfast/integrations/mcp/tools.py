@@ -1,0 +1,211 @@
+"""The tools of the server: each reads from the store and returns a JSON document.
+
+All but `answer_question` write nothing, and none executes a flow.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any, Final, Literal
+
+from holdfast.checkpoint import RunInfo
+from holdfast.checkpointer import SyncCheckpointer
+from holdfast.codec import readable, values
+from holdfast.engine.people import requests
+from holdfast.engine.people.questions import FAIL, Question
+from holdfast.engine.resume.activity import activity_of
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.evidence import EvidenceVerifier
+from holdfast.evidence.trust.checking import Checker
+from holdfast.integrations.mcp.limits import select, shorten, to_text
+from holdfast.integrations.mcp.scope import Scope
+
+_PAGE: Final = 100
+_NOTE: Final = 500  # characters of a note in a timeline
+_PROMPT: Final = 4_000
+
+RunStatus = Literal["open", "submitted", "running", "paused", "failed", "cancelled", "completed"]
+
+
+class Tools:
+    """What the server can do with one store, within a scope."""
+
+    def __init__(
+        self,
+        cp: SyncCheckpointer,
+        scope: Scope,
+        *,
+        verifier: EvidenceVerifier | None = None,
+        by: str | None = None,
+    ) -> None:
+        self._cp = cp
+        self._scope = scope
+        self._verifier = verifier  # None: claims about the world are not checked
+        self._by = by  # who answers
+
+    def list_runs(
+        self,
+        status: RunStatus | None = None,
+        flow: str | None = None,
+        prefix: str = "",
+        after: str | None = None,
+        limit: int = 20,
+    ) -> str:
+        """List runs, the last started first.
+
+        Filter by status, by the name of the flow, or by the beginning of the id. `more` says whether
+        there are others: give the last run_id as `after` for the next page. At most 100 at once.
+        """
+        if after is not None:
+            self._scope.find(self._cp, after)
+        where = {"status": status, "flow": flow, "prefix": prefix, "after": after}
+        limit = max(1, min(limit, _PAGE))
+        found = list(islice(self._scope.listed(self._cp, **where), limit + 1))
+        return to_text({"runs": list(map(self._run, found[:limit])), "more": len(found) > limit})
+
+    def show_run(self, run_id: str, after: int | None = None, limit: int = 50) -> str:
+        """Show a run: what it is doing, its child runs, and its timeline, oldest entry first.
+
+        `more` says whether there are later entries: give the last seq as `after`. At most 100 at
+        once.
+        """
+        run = self._scope.find(self._cp, run_id)
+        limit = max(1, min(limit, _PAGE))
+        moments = self._cp.timeline(run_id, after=after, limit=limit + 1)
+        children = self._cp.children(run_id)
+        document = {
+            "run": self._run(run),
+            "timeline": [
+                moment._asdict() | {"note": shorten(moment.note, _NOTE)[0]}
+                for moment in moments[:limit]
+            ],
+            "more": len(moments) > limit,
+            "children": [{"run_id": c.run_id, "status": c.status} for c in children[:_PAGE]],
+            "more_children": len(children) > _PAGE,
+        }
+        return to_text(document)
+
+    def show_checkpoint(
+        self, run_id: str, seq: int | None = None, path: str = "", offset: int = 0
+    ) -> str:
+        """Show the state of a run: the current one, or the one at a seq of its timeline.
+
+        Long values are cut, and `cut` says so. `path` is a JSON pointer to a part of the state, such
+        as /messages/3; with `offset`, a text or list at that place is shown from there on.
+        """
+        self._scope.find(self._cp, run_id)
+        found = self._cp.load(run_id) if seq is None else self._cp.load(run_id, seq=seq)
+        if found is None:
+            raise LookupError(f"run {run_id!r} has no checkpoint {'yet' if seq is None else seq}")
+        part = select(readable.to_json(found.state), path, max(0, offset))
+        state, cut = shorten(part)
+        return to_text(
+            {
+                "checkpoint_id": found.checkpoint_id,
+                "step": found.step,
+                "path": path,
+                "state": state,
+                "cut": cut,
+            }
+        )
+
+    def diff_checkpoints(self, run_id: str, old: int, new: int) -> str:
+        """Show how the state of a run at one seq differs from that at another, as a JSON Patch."""
+        self._scope.find(self._cp, run_id)
+        found = self._cp.diff(run_id, old, new)
+        patch, cut = shorten(found.patch)
+        return to_text({"old": found.old_id, "new": found.new_id, "patch": patch, "cut": cut})
+
+    def list_questions(self, run_id: str | None = None) -> str:
+        """List the open questions of a run, or of all runs, with the JSON schema of their answers.
+
+        The most urgent first, at most 100.
+        """
+        if run_id is not None:
+            self._scope.find(self._cp, run_id)
+        every = requests.open_questions(self._cp.core, run_id)
+        found = [one for one in every if self._may_see(one)]
+        shown = [_question(one) for one in found[:_PAGE]]
+        return to_text({"questions": shown, "more": len(found) > _PAGE})
+
+    def verify_run(self, run_id: str) -> str:
+        """Check every stored byte of a run, and whether its claims about the world are true now.
+
+        Claims are checked only if the server was started with leave to look at files or hosts.
+        """
+        self._scope.find(self._cp, run_id)
+        found = self._cp.verify(run_id)
+        document: dict[str, Any] = {
+            "run_id": run_id,
+            "intact": found.ok,
+            "entries": found.entries,
+            "problems": [str(problem) for problem in found.problems[:_PAGE]],
+            "more_problems": len(found.problems) > _PAGE,
+        }
+        if self._verifier is None:
+            document["claims"] = "not checked: the server was not given leave to (--root DIR ...)"
+        elif found.ok:
+            document["claims"] = self._claims(run_id, self._verifier)
+        return to_text(document)
+
+    def answer_question(self, run_id: str, answer: Any, question: str | None = None) -> str:
+        """Answer an open question of a run. The answer must fit the question's JSON schema.
+
+        Name the question by its key if the run asks several. An answer can't be taken back, and a
+        second one is refused. The run continues when a worker or a person resumes it.
+        """
+        self._scope.find(self._cp, run_id)
+        core = self._cp.core
+        asked = requests.open_question(core, run_id, question)
+        value = readable.from_json(answer)
+        core.drive(requests.answer(core, run_id, value, asked.key, by=self._by))
+        return to_text({"run_id": run_id, "question": asked.key, "answered": True, "by": self._by})
+
+    # --- what they are made of
+
+    def _run(self, run: RunInfo) -> dict[str, Any]:
+        try:
+            facts = activity_of(self._cp.core, run)._asdict()
+        except CheckpointCorruptedError:  # `verify_run` reports it
+            facts = {}
+        return run._asdict() | facts
+
+    def _may_see(self, question: Question) -> bool:
+        run = self._cp.run(question.run_id)
+        return run is not None and self._scope.has(self._cp, run)
+
+    def _claims(self, run_id: str, verifier: EvidenceVerifier) -> list[dict[str, Any]]:
+        """What is found now of the claims that bind the current checkpoint. Records nothing."""
+        core = self._cp.core
+        newest = next(iter(core.journals.branch(run_id)), None)
+        if newest is None:
+            return []
+        return [
+            {
+                "claim": shorten(claim.evidence.description, _NOTE)[0],
+                "status": verdict.status.value,
+                "reason": shorten(verdict.reason or "", _NOTE)[0],
+            }
+            for claim, verdict in Checker(core, verifier).verdicts(newest)[:_PAGE]
+        ]
+
+
+def _question(question: Question) -> dict[str, Any]:
+    default = None if question.default is FAIL else _plain(question.default)
+    shown, cut = shorten(_plain(question.shown))
+    return {
+        "run_id": question.run_id,
+        "question": question.key,
+        "prompt": shorten(question.prompt, _PROMPT)[0],
+        "schema": _plain(question.schema),
+        "assignees": list(question.assignees),
+        "asked_at": question.asked_at,
+        "deadline": question.deadline,
+        "default": shorten(default, _NOTE)[0],
+        "shown": shown,
+        "cut": cut,
+    }
+
+
+def _plain(value: Any) -> Any:
+    return readable.to_json(values.decode(values.encode(value)))
