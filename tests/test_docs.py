@@ -38,11 +38,14 @@ import pytest
 
 import holdfast as hf
 from holdfast import urls
+from tests.own_codecs import own_codecs
 from tests.servers import mariadb, postgres, redis
 from tests.waiting import run_process
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
+WITH_EXTRAS: Final = [page for page in PAGES if page.stem in ("frames-and-tensors",)]
+"""The pages that need heavy packages: tests/extras runs them."""
 LANGUAGES: Final = frozenset(
     ["python", "text", "console", "json", "sql", "toml", "bash", "diff", "mermaid", "yaml", "ini"]
 )
@@ -77,10 +80,14 @@ def named(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
+@pytest.mark.parametrize("page", [p for p in PAGES if p not in WITH_EXTRAS], ids=named)
 def test_every_block_of_a_page_runs_and_prints_what_it_says(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    run_page(page, tmp_path, monkeypatch)
+
+
+def run_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delenv("HOLDFAST_STORE", raising=False)
@@ -93,7 +100,8 @@ def test_every_block_of_a_page_runs_and_prints_what_it_says(
     monkeypatch.delitem(sys.modules, "jobs", raising=False)  # the one of tests/cli
     known = set(sys.modules)
     try:
-        run_blocks(page, module)
+        with own_codecs():
+            run_blocks(page, module)
     finally:
         for name in set(sys.modules) - known:
             if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):

@@ -13,7 +13,8 @@ from holdfast.cli._claims import Allowed
 from holdfast.cli._drawing import LiveLine
 from holdfast.cli._exits import Exit, as_options
 from holdfast.cli._session import Session
-from holdfast.codec import readable, values
+from holdfast.codec import readable
+from holdfast.codec.summaries import for_people
 from holdfast.engine import events as ev
 from holdfast.engine.engine import Engine
 from holdfast.engine.events import Event, RunFailed
@@ -122,7 +123,7 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if isinstance(value, BaseException):
         return f"{type(value).__name__}: {value}"
-    return readable.to_json(values.decode(values.encode(value)))
+    return readable.to_json(value)
 
 
 def in_a_line(event: Event) -> tuple[str, str]:
@@ -137,7 +138,7 @@ def in_a_line(event: Event) -> tuple[str, str]:
             share = "" if fraction is None else f" {100 * fraction:.0f} %"
             return f"  {name}{share} {message}", "dim"
         case ev.StepOutput(name=name):
-            told = event.to_dict()["value"]
+            told = for_people(event.to_dict()["value"])
             return f"  {name}: {told if isinstance(told, str) else json.dumps(told)}", "dim"
         case ev.StepRetrying(name=name, attempt=attempt, error=error, delay=delay):
             return (

@@ -14,6 +14,7 @@ from typing import Any, Final
 import click
 
 from holdfast.cli._drawing import Text, columns, highlighted, wants_color
+from holdfast.codec.summaries import for_people
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.errors.base import named_journals, one_line
 
@@ -56,7 +57,7 @@ def pretty(value: Any) -> list[str]:
 
 def print_pretty(value: Any, *, most: int | None = None) -> None:
     """Draw a document in color, or its first lines."""
-    lines = pretty(value)
+    lines = pretty(for_people(value))
     for line in lines[:most]:
         show(highlighted(line))
     if most is not None and len(lines) > most:

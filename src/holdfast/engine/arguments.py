@@ -12,13 +12,17 @@ import datetime as dt
 import decimal
 import enum
 import hashlib
+import json
+import math
 import uuid
 from collections.abc import Collection, Mapping, Sequence, Set
 from operator import itemgetter
 from pathlib import PurePath
 from typing import Any, Final
 
+from holdfast.codec import readable
 from holdfast.codec.arrays import is_numpy
+from holdfast.codec.registry import codec_for
 
 _MOST: Final = 4096
 _BYTES: Final = 18  # of the digest: 144 bits, and no padding in base64
@@ -86,6 +90,8 @@ def _add(value: Any, text: list[str], room: int) -> int:
 def _rare(value: Any, room: int) -> str:
     """The text of a value of a less common type."""
     inner: list[str] = []
+    if codec_for(type(value)) is not None:
+        return _coded(value, room)
     if isinstance(value, enum.Enum):
         return f"{_kind(value)}.{value.name}"
     if isinstance(value, Collection):
@@ -112,6 +118,17 @@ def _rare(value: Any, room: int) -> str:
     else:
         return f"{_kind(value)}{_shape(value)}"
     return "".join(inner)
+
+
+def _coded(value: Any, room: int) -> str:
+    """The text of what a codec stores; frames and tensors are first asked for their size."""
+    shape = getattr(value, "shape", ())
+    if isinstance(shape, tuple) and math.prod(shape) > room:
+        raise _TooLargeError
+    text = json.dumps(readable.to_json(value))
+    if len(text) > room:
+        raise _TooLargeError
+    return text
 
 
 def _check_room(value: Collection[Any], room: int) -> None:

@@ -10,6 +10,7 @@ from itertools import islice, zip_longest
 from typing import Any, Final
 
 from holdfast.codec import readable, values
+from holdfast.codec.summaries import summary
 from holdfast.engine.arguments import digest
 from holdfast.errors import SerializeError
 from holdfast.kernel.core import Core
@@ -93,7 +94,7 @@ def _shown(path: str, value: Any) -> str:
     if isinstance(value, str) and "://" in value and "@" in value:
         value = masked(value)
     try:
-        text = repr(value)
+        text = summary(readable.to_json(value)) or repr(value)
     except ValueError:  # Python refuses to write very long integers
         return f"a long {type(value).__name__}"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

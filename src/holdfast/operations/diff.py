@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final, Literal, NamedTuple
 
 from holdfast.codec import readable
+from holdfast.codec.summaries import changed, for_people, is_summarised, summary
 
 Path = tuple[str | int, ...]
 
@@ -28,7 +29,10 @@ class Change(NamedTuple):
             return f"+ {where}: {_shown(self.new)}"
         if self.op == "remove":
             return f"- {where}: {_shown(self.old)}"
-        return f"~ {where}: {_shown(self.old)} → {_shown(self.new)}"
+        old, new = _shown(self.old), _shown(self.new)
+        if old == new and is_summarised(self.old):
+            return f"~ {where}: {old} {changed(self.old, self.new)}"
+        return f"~ {where}: {old} → {new}"
 
 
 class Diff(NamedTuple):
@@ -68,7 +72,10 @@ def diff_values(old: object, new: object, old_id: str = "old", new_id: str = "ne
 
 
 def _changes(path: Path, old: Any, new: Any) -> Iterator[Change]:
-    if isinstance(old, dict) and isinstance(new, dict):
+    if is_summarised(old) or is_summarised(new):  # a whole, whatever it is stored as
+        if not _same(old, new):
+            yield Change("replace", path, old, new)
+    elif isinstance(old, dict) and isinstance(new, dict):
         for key, value in old.items():
             if key not in new:
                 yield Change("remove", (*path, key), value, None)
@@ -131,5 +138,5 @@ def _readable_path(path: Path) -> str:
 
 def _shown(value: Any) -> str:
     # JSON escapes control characters, so a hostile state can't write to the reader's terminal.
-    text = json.dumps(value)
+    text = summary(value) or json.dumps(for_people(value))
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"

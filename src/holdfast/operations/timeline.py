@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo, to_datetime
 from holdfast.codec import readable
+from holdfast.codec.summaries import for_people
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import state_seq
@@ -151,7 +152,7 @@ def _note(core: Core, info: CheckpointInfo) -> str:
             told = f"{failure.get('type', '')}: {failure.get('message', '')}" if failure else ""
             return which + told
         case Kind.OUTPUT:
-            return json.dumps(readable.to_json(_anything(core, info.entry)))
+            return json.dumps(for_people(readable.to_json(_anything(core, info.entry))))
         case Kind.QUESTION:
             return str(_value(core, info.entry).get("prompt", ""))
         case Kind.ANSWER:
