@@ -18,6 +18,7 @@ except ImportError:  # it is private: without it, every type must be allowed by 
     SAFE = frozenset()
 
 from holdfast.errors import CheckpointLoadError, SerializeError
+from holdfast.integrations.langgraph import messages
 from holdfast.integrations.langgraph.layout import Typed
 
 Allowed = Iterable[type | tuple[str, ...]]
@@ -52,6 +53,13 @@ class AllowListSerializer(JsonPlusSerializer):
         typed = super().dumps_typed(obj)
         self._check((obj,))
         return typed
+
+    def loads_typed(self, data: Typed) -> Any:
+        """The value that was serialized."""
+        kind, packed = data
+        if kind == "msgpack":
+            return messages.loads(packed, self._unpack_ext_hook)
+        return super().loads_typed(data)
 
     def _check(self, values: Iterable[Any]) -> None:
         """Raise unless all of these, and what they hold, may be loaded again."""
