@@ -11,12 +11,21 @@ from collections.abc import AsyncIterable
 from pathlib import Path
 from typing import Any
 
+import httpx2 as httpx
 import pytest
+from openai import AsyncOpenAI
 from pydantic import BaseModel
 from pydantic_ai import Agent, ModelRetry, RunContext
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import AgentStreamEvent, ModelMessage, ModelMessagesTypeAdapter
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.models.test import TestModel
+from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.run import AgentRunResult
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
+from pydantic_core import SchemaValidator
 
 import holdfast as hf
 from holdfast.integrations.pydantic_ai import HoldfastAgent
@@ -201,6 +210,73 @@ class Report(BaseModel):
     degrees: float
 
 
+def test_an_agent_called_by_a_tool_may_have_steps_of_its_own(engine: hf.Engine, log: Log) -> None:
+    inner = HoldfastAgent(forecaster(log), name="inner")
+    plain = Agent(model_of([[("ask", {}), ("ask", {})], "done"], log), name="outer")
+
+    @plain.tool(metadata={"holdfast": False})
+    async def ask(ctx: RunContext[object]) -> str:
+        return (await inner.run("go", usage=ctx.usage)).output
+
+    result = engine.run_sync(HoldfastAgent(plain).flow("go"), run_id="r")
+    assert result.usage.requests == 8
+    assert {"outer/model", "outer/inner/model#3", "outer/inner#2/model#3"} <= set(
+        names(engine, "r")
+    )
+
+
+class Lamps(AbstractToolset[None]):
+    """A toolset that is none of pydantic-ai's own."""
+
+    def __init__(self, log: Log, identity: str | None) -> None:
+        self._log = log
+        self._identity = identity
+
+    @property
+    def id(self) -> str | None:
+        return self._identity
+
+    async def get_tools(self, ctx: RunContext[None]) -> dict[str, ToolsetTool[None]]:
+        schema = {"type": "object", "properties": {}}
+        tool = ToolsetTool(
+            toolset=self,
+            tool_def=ToolDefinition(name="light", parameters_json_schema=schema),
+            max_retries=0,
+            args_validator=SchemaValidator({"type": "any"}),
+        )
+        return {"light": tool}
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[None], tool: ToolsetTool[None]
+    ) -> str:
+        self._log(name)
+        return "on"
+
+
+def test_the_calls_of_any_toolset_are_steps(engine: hf.Engine, log: Log) -> None:
+    model = model_of([[("light", {})], "done"], log)
+    agent = HoldfastAgent(Agent(model, name="house", toolsets=[Lamps(log, "lamps")]))
+    assert engine.run_sync(agent.flow("go"), run_id="r").output == "done"
+    assert names(engine, "r") == ["house/model", "house/tool.light", "house/model#2"]
+    unnamed = HoldfastAgent(Agent(model, name="house", toolsets=[Lamps(log, None)]))
+    with pytest.raises(UserError, match="id"):
+        engine.run_sync(unnamed.flow("go"), run_id="unnamed")
+
+
+def test_another_model_may_be_given_or_take_over_in_tests(engine: hf.Engine, log: Log) -> None:
+    agent = HoldfastAgent(forecaster(log), models={"brief": model_of(["fine"], log)})
+
+    @workflow
+    async def others() -> list[str]:
+        named = await agent.run("go", model="brief")
+        given = await agent.run("go", model=TestModel(call_tools=[], custom_output_text="given"))
+        return [named.output, given.output]
+
+    assert engine.run_sync(others(), run_id="others") == ["fine", "given"]
+    with agent.override(model=TestModel(call_tools=[], custom_output_text="tested")):
+        assert engine.run_sync(agent.flow("go"), run_id="test").output == "tested"
+
+
 def test_outputs_are_validated_and_come_back_as_their_type(engine: hf.Engine, log: Log) -> None:
     script = [
         [("final_result", {"city": "Brest", "degrees": 99})],
@@ -237,8 +313,36 @@ def test_dependencies_are_made_anew_and_never_recorded(
 
     agent = HoldfastAgent(plain, deps=lambda: Secrets("sesame-open-up"))
     assert engine.run_sync(agent.flow("go"), run_id="r").output == "done"
-    for file in tmp_path.glob("runs.db*"):
-        assert b"sesame" not in file.read_bytes()
+    assert not stored(b"sesame", tmp_path)
+
+
+def stored(text: bytes, directory: Path) -> bool:
+    return any(text in file.read_bytes() for file in directory.glob("runs.db*"))
+
+
+def test_keys_of_model_clients_are_never_recorded(engine: hf.Engine, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def reply(request: httpx.Request) -> httpx.Response:
+        asked.append(request.headers["authorization"])
+        message = {"role": "assistant", "content": "hello there"}
+        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        answer = {"id": "x", "object": "chat.completion", "created": 1, "model": "gpt-5"}
+        return httpx.Response(200, json={**answer, "choices": [choice]})
+
+    async def main() -> None:
+        async with httpx.AsyncClient(transport=httpx.MockTransport(reply)) as http:
+            client = AsyncOpenAI(api_key="sk-sesame", http_client=http)
+            model = OpenAIChatModel("gpt-5", provider=OpenAIProvider(openai_client=client))
+            settings = ModelSettings(extra_headers={"x-more": "sesame"})
+            agent = HoldfastAgent(Agent(model, name="greeter", model_settings=settings))
+            result = await engine.run(agent.flow("hello?"), run_id="r")
+            assert result.output == "hello there"
+
+    asyncio.run(main())
+    assert asked == ["Bearer sk-sesame"]
+    assert stored(b"hello there", tmp_path)
+    assert not stored(b"sesame", tmp_path)
 
 
 # --- people

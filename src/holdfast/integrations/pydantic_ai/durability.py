@@ -19,9 +19,11 @@ from pydantic_ai.durable_exec import (
     ToolsetKind,
     conversation_id_from_run_id,
 )
+from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.models import Model
 from pydantic_ai.tools import AgentDepsT
+from pydantic_ai.toolsets import AbstractToolset, ExternalToolset, WrapperToolset
 from pydantic_core import to_jsonable_python
 
 from holdfast.engine.context import DECIDING, now, uuid
@@ -101,6 +103,25 @@ class Durability(BaseDurabilityCapability[AgentDepsT]):
 
     def _toolset_base_config(self, kind: ToolsetKind) -> AgentStep:
         return self._tool_step
+
+    def _wrap_leaf_toolset(
+        self, ts: AbstractToolset[AgentDepsT]
+    ) -> WrapperToolset[AgentDepsT] | None:
+        """The calls of a toolset of the user's own are steps, too."""
+        made = super()._wrap_leaf_toolset(ts)
+        if made is not None or isinstance(ts, ExternalToolset):  # that one calls nothing
+            return made
+        toolset: Any = ts
+        return self._build_function_toolset(toolset)
+
+    def _find_model_id(self, model: Model) -> str | None:
+        """The name under which steps find a model. Any will do: they run in the same process."""
+        try:
+            return super()._find_model_id(model)
+        except UserError:
+            name = f"given-{len(self._models_by_id)}"
+            self._models_by_id[name] = model
+            return name
 
     # --- what an agent run draws from the world, recorded
 
