@@ -59,7 +59,7 @@ FROM_OUTSIDE: Final = (Kind.REQUEST.value, Kind.ANSWER.value, Kind.TRIM.value)
 
 
 _SAYS_WHO: Final = (Kind.OPEN.value, Kind.CLAIM.value, Kind.RELEASE.value)
-_SAVES: Final = (Kind.CHECKPOINT.value, Kind.BEGIN.value)
+_SAVES: Final = (Kind.CHECKPOINT.value, Kind.BEGIN.value, Kind.RESULT.value)
 
 
 class Status(StrEnum):
