@@ -2,18 +2,31 @@
 
 from collections import Counter
 
+import click
+
 from holdfast.cli import _show
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 
 
-@as_command("holdfast stats", "holdfast stats nightly --json")
+@as_command("holdfast stats", "holdfast stats nightly --json", "holdfast stats --prometheus")
 @run_argument(required=False)
-def command(session: Session, run: str | None) -> None:
+@click.option(
+    "--prometheus", is_flag=True, help="Runs by status, as text for Prometheus; reads the index."
+)
+def command(session: Session, run: str | None, prometheus: bool) -> None:
     """Count runs, checkpoints and bytes, of the whole store or of RUN.
 
     Child runs count as runs, and so do runs without a checkpoint.
     """
+    if prometheus:
+        if run is not None or session.json:
+            raise click.UsageError("--prometheus is about a whole store, and has its own format")
+        from holdfast.telemetry.metrics import RUNS, exposition, runs_by_status
+
+        with session.opened() as cp:
+            click.echo("\n".join(exposition(RUNS, runs_by_status(cp.count_runs()))))
+        return
     with session.opened() as cp:
         info = None if run is None else find_run(cp, run)
         totals = cp.stats(None if info is None else info.run_id)

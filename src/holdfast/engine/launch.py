@@ -104,7 +104,10 @@ async def start(
         if child_of is not None:
             await child_of.note(run_id)
         facts = holder | ({} if child_of is None else child_of.facts)
-        trace = trace_of_opening(core, program.flow.name) if core.observers else None
+        trace = None
+        if core.observers:
+            part_of = None if child_of is None else (child_of.run.run_id, child_of.key)
+            trace = trace_of_opening(core, program.flow.name, parent=part_of)
         facts |= {} if trace is None else {TRACE: trace}
         opened = opening.append(Status.RUNNING, facts, thread_member(run_id, **holder))
         entry = await drive(core, opened, options)
@@ -199,9 +202,7 @@ async def _take_over(
     run = make_run(program, hold, options, resumption(core, claimed))
     presence.register(run)  # before others may claim it
     started = ev.RunStarted(run_id, program.flow.name, True, claimed.restored)
-    if core.observers:
-        trace = claimed.history.meta(claimed.history.opening).trace
-        started = _started(child_of, started, trace)
+    started = _started(child_of, started, claimed.history.meta(claimed.history.opening).trace)
     return Prepared(run, started, rejected + claimed.rejected, again)
 
 

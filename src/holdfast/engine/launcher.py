@@ -34,7 +34,7 @@ from holdfast.errors import (
 )
 from holdfast.kernel.core import Core
 from holdfast.kernel.pages import pass_by
-from holdfast.logs import logger
+from holdfast.logs import about, logger
 from holdfast.model import Status, check_id
 from holdfast.operations import listing
 from holdfast.seams import new_id
@@ -258,7 +258,9 @@ class Launcher:
                 if not may_wait():
                     raise
                 if not waited:
-                    log.info("run %s is executed elsewhere: waiting for it", run_id)
+                    log.info(
+                        "run %s is executed elsewhere: waiting for it", run_id, extra=about(run_id)
+                    )
                 waited = True
                 await waiting.sleep(core)
                 continue

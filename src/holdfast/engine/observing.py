@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from holdfast.kernel.observing import Observer, log_failure
+from holdfast.kernel.observing import Observer
 
 if TYPE_CHECKING:
     from holdfast.engine.context import StepInfo
@@ -16,8 +16,13 @@ if TYPE_CHECKING:
 class RunObserver(Observer):
     """An observer that also has a part in how runs are executed. What it raises is logged."""
 
-    def opening(self, flow: str, *, submitted: bool) -> str | None:
-        """A run is about to be opened here. What to record with it: a W3C traceparent, or None."""
+    def opening(
+        self, flow: str, *, submitted: bool, parent: tuple[str, str] | None = None
+    ) -> str | None:
+        """A run is about to be opened here. What to record with it: a W3C traceparent, or None.
+
+        `parent` is the run and the step that a child run is a part of.
+        """
         return None
 
     def around_step(self, step: StepInfo) -> AbstractContextManager[object]:
@@ -33,14 +38,16 @@ def run_observers(core: Core) -> tuple[RunObserver, ...]:
     return tuple(one for one in core.observers if isinstance(one, RunObserver))
 
 
-def trace_of_opening(core: Core, flow: str, *, submitted: bool = False) -> str | None:
+def trace_of_opening(
+    core: Core, flow: str, *, submitted: bool = False, parent: tuple[str, str] | None = None
+) -> str | None:
     """What the observers want recorded with a run that is about to be opened."""
     found = None
     for one in run_observers(core):
         try:
-            found = one.opening(flow, submitted=submitted) or found
+            found = one.opening(flow, submitted=submitted, parent=parent) or found
         except Exception as error:
-            log_failure(one, error)
+            one.log_failure(error)
     return found
 
 
@@ -53,7 +60,7 @@ def within(observers: tuple[RunObserver, ...], step: StepInfo) -> Iterator[None]
                 manager = one.around_step(step)
                 manager.__enter__()
             except Exception as error:
-                log_failure(one, error)
+                one.log_failure(error)
             else:
                 stack.push(_Leaving(one, manager))
         yield
@@ -72,4 +79,4 @@ class _Leaving:
         try:
             self._manager.__exit__(*error)  # type: ignore[arg-type]  # as ExitStack was given it
         except Exception as problem:
-            log_failure(self._observer, problem)
+            self._observer.log_failure(problem)

@@ -19,7 +19,7 @@ from holdfast.kernel.appending import (
 from holdfast.kernel.core import Core, Op, unsettled
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.ticket import Line, Ticket, wake
-from holdfast.logs import logger
+from holdfast.logs import about, logger
 from holdfast.model import Entry
 
 log = logger()
@@ -73,7 +73,12 @@ def tolerate(core: Core, error: HoldfastError) -> None:
     if core.settings.on_save_failure == "raise" or not isinstance(error, CheckpointSaveError):
         raise error
     core.degraded = error
-    log.warning("run %s continues without its checkpoint: %s", error.run_id, error)
+    log.warning(
+        "run %s continues without its checkpoint: %s",
+        error.run_id,
+        error,
+        extra=about(error.run_id),
+    )
 
 
 def unsaved(core: Core, run: str, draft: Draft) -> Entry:

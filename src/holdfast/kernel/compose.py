@@ -12,7 +12,7 @@ from holdfast.codec.meta import dump_meta
 from holdfast.errors import StateTooLargeError
 from holdfast.kernel.core import WARN_STATE_BYTES, Core
 from holdfast.kernel.journal import KEEP, Draft
-from holdfast.logs import logger
+from holdfast.logs import about, logger
 from holdfast.model import Entry, Kind, Status, check_id
 from holdfast.seams import new_id
 
@@ -125,6 +125,7 @@ def encode(core: Core, run: str, state: object, root: str = "state") -> bytes:
             "state",
             run,
             size / 1e6,
+            extra=about(run),
         )
     return encoding
 

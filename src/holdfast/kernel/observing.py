@@ -38,11 +38,31 @@ class Observer:
     under way in this very thread. It may be told by several threads at the same time.
     """
 
+    failures = 0  # so far
+
     def on_event(self, event: Event) -> None:
         """Something happened."""
 
     def flush(self, seconds: float) -> None:
         """Wait for what is still to be done about earlier events, so long at most."""
+
+    @property
+    def name(self) -> str:
+        """What the log calls it."""
+        return type(self).__qualname__
+
+    def log_failure(self, error: BaseException) -> None:
+        """Log that it failed, the first time and every thousandth: where, and with which error.
+
+        The error's message is not shown: it may quote values.
+        """
+        self.failures += 1
+        if self.failures % 1000 != 1:
+            return
+        frame = traceback.extract_tb(error.__traceback__)[-1:]
+        where = "".join(f" in {one.filename}:{one.lineno}" for one in frame)
+        kind = type(error).__qualname__
+        log.warning("the listener %s failed: %s%s (%d)", self.name, kind, where, self.failures)
 
 
 Listener = Callable[["Event"], Any] | Observer
@@ -62,18 +82,7 @@ def tell(observers: Iterable[Observer], event: Event) -> None:
         try:
             one.on_event(event)
         except Exception as error:  # noqa: BLE001 - it is the user's, and may not change what happens
-            log_failure(one, error)
-
-
-def log_failure(what: object, error: BaseException) -> None:
-    """Log that a listener failed: where, and with which type of error. Its message may quote values."""
-    frame = traceback.extract_tb(error.__traceback__)[-1:]
-    where = "".join(f" in {one.filename}:{one.lineno}" for one in frame)
-    log.warning("the listener %s failed: %s%s", _name(what), type(error).__qualname__, where)
-
-
-def _name(listener: object) -> str:
-    return getattr(listener, "__qualname__", None) or type(listener).__qualname__
+            one.log_failure(error)
 
 
 class Behind(Observer):
@@ -102,6 +111,12 @@ class Behind(Observer):
         self._busy = False
         self._dropped = 0
 
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        listener = self._listener
+        return getattr(listener, "__qualname__", None) or type(listener).__qualname__
+
     def on_event(self, event: Event) -> None:
         """Have the listener called with it, later."""
         if len(self._waiting) >= MOST_WAITING:
@@ -124,7 +139,7 @@ class Behind(Observer):
                 if self._waiting:
                     log.warning(
                         "the listener %s did not hear of the last %d events: it is too slow",
-                        _name(self._listener),
+                        self.name,
                         len(self._waiting),
                     )
                 return
@@ -146,7 +161,7 @@ class Behind(Observer):
             self._starting.release()
 
     def _run(self) -> None:
-        call = _Caller(self._listener)
+        call = _Caller(self._listener, self.log_failure)
         try:
             while self._more_comes():
                 call(self._waiting.popleft())
@@ -178,7 +193,7 @@ class Behind(Observer):
             dropped, self._dropped = self._dropped, 0
             log.warning(
                 "the listener %s is too slow: %d events were dropped",
-                _name(self._listener),
+                self.name,
                 dropped,
             )
 
@@ -186,8 +201,11 @@ class Behind(Observer):
 class _Caller:
     """Calls a listener, and waits for what it returns if that is to be awaited."""
 
-    def __init__(self, listener: Callable[[Event], Any]) -> None:
+    def __init__(
+        self, listener: Callable[[Event], Any], failed: Callable[[BaseException], None]
+    ) -> None:
         self._listener = listener
+        self._failed = failed
         self._runner: Any = None
 
     def __call__(self, event: Event) -> None:
@@ -200,7 +218,7 @@ class _Caller:
                     self._runner = asyncio.Runner()
                 self._runner.run(made)
         except BaseException as error:  # noqa: BLE001 - as in `tell`, and its thread must live
-            log_failure(self._listener, error)
+            self._failed(error)
 
     def close(self) -> None:
         if self._runner is not None:
@@ -217,7 +235,7 @@ def flush(observers: Iterable[Observer], seconds: float = CLOSING_SECONDS) -> No
         try:
             one.flush(max(0.0, until - monotonic()))
         except Exception as error:  # noqa: BLE001 - as in `tell`
-            log_failure(one, error)
+            one.log_failure(error)
 
 
 async def flush_async(observers: Iterable[Observer]) -> None:

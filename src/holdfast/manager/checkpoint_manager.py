@@ -34,7 +34,7 @@ from holdfast.kernel import backlog
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import state_seq
 from holdfast.kernel.reader import all_runs
-from holdfast.logs import logger
+from holdfast.logs import about, logger
 from holdfast.manager import task_steps
 from holdfast.manager.task_checkpoint import StepInFlight, TaskCheckpoint, checkpoints_of, of_task
 from holdfast.model import Entry, check_id
@@ -169,7 +169,9 @@ class CheckpointManager:
             standing = checker.committed(entry, pack) if is_new else checker.check_own(entry)
             if not standing.holds:
                 name = name_checkpoint(entry.run, entry.seq)
-                _log.warning("%s is committed, but %s", name, standing.reason)
+                _log.warning(
+                    "%s is committed, but %s", name, standing.reason, extra=about(entry.run)
+                )
         return self._required(core, entry.run, entry.seq)
 
     def abandon_step(self, step_id: str) -> None:

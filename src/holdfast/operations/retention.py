@@ -20,7 +20,7 @@ from holdfast.errors import (
 )
 from holdfast.kernel.core import Core
 from holdfast.kernel.reader import all_runs
-from holdfast.logs import logger
+from holdfast.logs import about, logger
 from holdfast.model import Entry, Status, check_id
 from holdfast.operations.children import family, parent_run
 from holdfast.operations.deleting import choose, clear_family, drop, is_active
@@ -107,7 +107,12 @@ def _thin(core: Core, run_id: str, *, whole: bool, dry_run: bool = False) -> int
         except CheckpointNotFoundError:
             return 0
         except _NotArchivedError as error:
-            log.warning("retention keeps what can't be archived of run %s: %s", run_id, error.why)
+            log.warning(
+                "retention keeps what can't be archived of run %s: %s",
+                run_id,
+                error.why,
+                extra=about(run_id),
+            )
             unloadable |= error.seqs
 
 
@@ -115,7 +120,7 @@ def _apply(core: Core, head: Entry, *, whole: bool) -> int:
     try:
         return _clear_if_idle(core, head) or thin(core, head.run, whole=whole)
     except HoldfastError as error:
-        log.warning("retention skipped run %s: %s", head.run, error)
+        log.warning("retention skipped run %s: %s", head.run, error, extra=about(head.run))
         return 0
 
 

@@ -27,7 +27,7 @@ from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.reader import all_listed
-from holdfast.logs import logger
+from holdfast.logs import about, logger
 from holdfast.model import Entry, Kind, Status, check_id
 from holdfast.operations.children import children, root_of
 from holdfast.operations.reading import outages_named
@@ -193,7 +193,12 @@ def apply_deadlines(
             except CheckpointCorruptedError as error:
                 if run_id is not None:
                     raise
-                log.warning("the deadlines of run %s can't be applied: %s", question.run_id, error)
+                log.warning(
+                    "the deadlines of run %s can't be applied: %s",
+                    question.run_id,
+                    error,
+                    extra=about(question.run_id),
+                )
     return done
 
 
@@ -288,7 +293,12 @@ def _all_open(core: Core) -> Iterator[Question]:
             except CheckpointNotFoundError:  # deleted since
                 continue
             except CheckpointCorruptedError as error:  # what others ask is still to be seen
-                log.warning("the questions of run %s can't be read: %s", head.run, error)
+                log.warning(
+                    "the questions of run %s can't be read: %s",
+                    head.run,
+                    error,
+                    extra=about(head.run),
+                )
 
 
 def _asked_by(core: Core, head: Entry) -> list[Question]:

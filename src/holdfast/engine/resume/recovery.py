@@ -27,7 +27,7 @@ from holdfast.errors import (
 )
 from holdfast.kernel.core import Core
 from holdfast.kernel.reader import all_listed
-from holdfast.logs import logger
+from holdfast.logs import about, logger
 from holdfast.model import Entry, Status
 from holdfast.operations.children import root_of
 from holdfast.store import RunFilter
@@ -70,7 +70,9 @@ def survey(
         try:
             orphan = _orphan(core, head, bury)
         except CheckpointCorruptedError as error:  # the others are still to be found
-            log.warning("the holder of run %s can't be read: %s", head.run, error)
+            log.warning(
+                "the holder of run %s can't be read: %s", head.run, error, extra=about(head.run)
+            )
             if flows is None or head.flow in flows:
                 damaged(head.run, error)
             continue

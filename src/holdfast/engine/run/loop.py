@@ -33,7 +33,7 @@ from holdfast.errors import (
     UnsavedWarning,
 )
 from holdfast.kernel.core import Core
-from holdfast.logs import logger
+from holdfast.logs import about, logger
 from holdfast.model import Kind, Status
 
 log = logger()
@@ -314,6 +314,7 @@ class Run(Telling):
                 "run %s calls step %s with other arguments now; its recorded result is used",
                 self.run_id,
                 key,
+                extra=about(self.run_id, key),
             )
             self.emit(ev.StepArgumentsChanged(self.run_id, key, name))
         if not ready.records:

@@ -23,7 +23,7 @@ from holdfast.engine.run.hold import Hold
 from holdfast.errors import CheckpointSaveError, HoldfastError
 from holdfast.kernel import compose
 from holdfast.kernel.journal import Draft
-from holdfast.logs import logger
+from holdfast.logs import about, logger
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, checkpoint_id
 from holdfast.store import Work
 
@@ -101,7 +101,12 @@ class Recorder:
             if self.fatal or work is not None:
                 raise
             self.degraded = self._core.degraded = error
-            log.warning("run %s continues without its checkpoint: %s", self._run, error)
+            log.warning(
+                "run %s continues without its checkpoint: %s",
+                self._run,
+                error,
+                extra=about(self._run, todo[-1].step),
+            )
             kind = type(error).__name__
             self._emit(ev.CheckpointFailed(self._run, todo[-1].step, str(error), kind))
             return []

@@ -20,7 +20,7 @@ from holdfast.errors import HoldfastError, StoreClosedError, StoreError
 from holdfast.evidence.trust.checking import Checker
 from holdfast.evidence.verifier import EvidenceVerifier
 from holdfast.kernel.core import Core
-from holdfast.logs import logger
+from holdfast.logs import about, logger
 from holdfast.model import Entry
 
 log = logger()
@@ -90,7 +90,13 @@ class Answering:
             except StoreError:
                 raise
             except HoldfastError as error:  # of that run: it is damaged, or was deleted
-                log.warning("%s@%d can't be verified: %s", request.run, request.seq, error)
+                log.warning(
+                    "%s@%d can't be verified: %s",
+                    request.run,
+                    request.seq,
+                    error,
+                    extra=about(request.run),
+                )
 
     def _run(self) -> None:
         pause = 0.0

@@ -14,7 +14,7 @@ from holdfast.engine.holding.presence import Presence
 from holdfast.engine.holding.slots import Slot
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.core import Core
-from holdfast.logs import logger
+from holdfast.logs import about, logger
 from holdfast.operations.children import root_of
 from holdfast.store import RunFilter
 
@@ -162,7 +162,9 @@ class Finder:
         try:
             root = root_of(self._core, run)
         except CheckpointCorruptedError as error:
-            log.warning("the run that %s is a part of can't be read: %s", run, error)
+            log.warning(
+                "the run that %s is a part of can't be read: %s", run, error, extra=about(run)
+            )
             return None
         if root is None or root.flow not in self._flows:
             return None

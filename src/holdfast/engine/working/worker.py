@@ -29,7 +29,7 @@ from holdfast.errors import (
 )
 from holdfast.kernel.core import Core
 from holdfast.kernel.watching import Changes
-from holdfast.logs import logger
+from holdfast.logs import about, logger
 
 if TYPE_CHECKING:
     from holdfast.evidence import EvidenceVerifier
@@ -257,7 +257,7 @@ class Worker:
         if self._options.until_idle and not self._tasks:
             self._pace.look_at_once()
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("the worker failed in run %s", run_id, exc_info=error)
+            log.error("the worker failed in run %s", run_id, exc_info=error, extra=about(run_id))
 
     # --- one run
 
@@ -347,7 +347,10 @@ class Worker:
         why = str(error) if isinstance(error, HoldfastError) else repr(error)
         first = self._backoff.put_off(one.run_id, _LONGEST_PAUSE)
         if first:
-            log.warning("run %s is left alone for now: %s", one.run_id, why)
+            said = why if isinstance(error, HoldfastError) else type_name(error)  # no values
+            log.warning(
+                "run %s is left alone for now: %s", one.run_id, said, extra=about(one.run_id)
+            )
         if first or began is not None:
             self._tell("refused", one, began or monotonic(), why)
 

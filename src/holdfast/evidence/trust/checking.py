@@ -18,7 +18,7 @@ from holdfast.evidence.trust.rule import BoundClaim, Standing
 from holdfast.evidence.verdicts import Verdict, VerificationStatus, verified
 from holdfast.evidence.verifier import EvidenceVerifier
 from holdfast.kernel.core import Core
-from holdfast.logs import logger
+from holdfast.logs import about, logger
 from holdfast.model import Entry, checkpoint_id
 
 _log: Final = logger("holdfast.evidence")
@@ -132,7 +132,7 @@ class Checker:
                 undecided = VerificationError(name, standing.against)
                 break
             if standing.against:
-                _log.warning("%s@%d: %s", entry.run, entry.seq, standing.reason)
+                _tell_rejected(entry, standing)
                 rejected.append((entry, standing))
         self._record(look, standings)
         if undecided is not None:
@@ -154,7 +154,7 @@ class Checker:
                 standing = self._check_known(known, undecided=False)
                 if standing.holds:
                     for one, why in rejected:
-                        _log.warning("%s@%d: %s", one.run, one.seq, why.reason)
+                        _tell_rejected(one, why)
                     return Found(entry, rejected)
                 if standing.status is not VerificationStatus.FAILED:
                     break  # what is known of it from before decides
@@ -206,6 +206,11 @@ class Checker:
             return self._record_errors
         nobody_looked = claim.evidence.is_elsewhere or claim.key in look.voted
         return verdict.status is not VerificationStatus.INCONCLUSIVE or not nobody_looked
+
+
+def _tell_rejected(entry: Entry, why: Standing) -> None:
+    said = (entry.run, entry.seq, why.reason)
+    _log.warning("%s@%d: %s", *said, extra=about(entry.run, entry.step))
 
 
 def intact_branch(core: Core, run: str) -> tuple[list[Entry], list[CheckpointCorruptedError]]:
