@@ -31,6 +31,7 @@ import holdfast as hf
 from holdfast.integrations.pydantic_ai import HoldfastAgent
 from holdfast.workflow import workflow
 from tests.integrations.pydantic_ai.scripted import FORECAST, Log, Script, forecaster, model_of
+from tests.waiting import wait_until
 
 
 def names(engine: hf.Engine, run_id: str) -> list[str]:
@@ -117,6 +118,7 @@ def test_a_failed_tool_is_tried_again_and_the_rest_is_not(engine: hf.Engine, log
     def flaky() -> str:
         log("flaky")
         if fails:
+            wait_until(lambda: "worker/tool.sure" in names(engine, "r"))
             raise OSError("not yet")
         return "ok"
 
