@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
-from holdfast.codec import readable, values
+from holdfast.codec import cards, readable, values
 from holdfast.codec.meta import Meta, dump_meta
 from holdfast.errors import CheckpointCorruptedError, ReviveError
 from holdfast.heads import RunHead
@@ -207,6 +207,8 @@ class CheckpointInfo:
         text = f"{self.checkpoint_id}{step} {status} {self.created_at:%Y-%m-%d %H:%M:%S}"
         return f"<{type(self).__name__} {text}>"
 
+    _repr_html_ = cards.CHECKPOINT
+
     @property
     def origin(self) -> str | None:
         """The checkpoint of another run that this one was forked from."""
@@ -296,6 +298,9 @@ class RunInfo(NamedTuple):
     holder: str | None  # host and pid of the process that executes it, or did until it died
     labels: dict[str, str]
     parent_id: str | None  # the run that it is a child of
+
+    def _repr_html_(self) -> str:
+        return cards.RUN(self)
 
 
 class Stats(NamedTuple):

@@ -290,6 +290,7 @@ def test_a_notebook_shows_the_graph() -> None:
     app = Calls().line("ab", name="letters").compile(version=3)
     bundle = app._repr_mimebundle_(include=None, exclude=None)
     assert bundle == {
+        "text/html": app._repr_html_(),
         "text/vnd.mermaid": app.mermaid(),
         "text/plain": "<graph 'letters' version 3: a, b>",
     }

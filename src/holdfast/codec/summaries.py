@@ -11,7 +11,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from holdfast.codec import readable
 from holdfast.codec.readable import CODEC
+from holdfast.errors import HoldfastError
 from holdfast.errors.base import one_line
 
 _COLUMNS: Final = 5  # that are named
@@ -46,6 +48,15 @@ def summary(tree: Any) -> str | None:
     except _MALFORMED:
         text = name[:_LONGEST]
     return one_line(text)
+
+
+def pretty(value: Any) -> str:
+    """A value for people: JSON of several lines, with summaries."""
+    try:
+        tree = for_people(readable.to_json(value))
+        return json.dumps(tree, indent=2, ensure_ascii=False)
+    except (HoldfastError, RecursionError):  # what is kept in memory only may be anything
+        return type(value).__name__
 
 
 def is_summarised(tree: Any) -> bool:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from holdfast.engine.resume.history import History
-from holdfast.engine.walking.drawing import Arrow, mermaid
+from holdfast.engine.walking.drawing import Arrow, Picture, mermaid
 from holdfast.kernel.core import Core
 from holdfast.model import Kind, Status
 
@@ -29,7 +29,7 @@ def picture(core: Core, run_id: str) -> str:
     status = history.head.status
     ends = [(_END, "end" if status == Status.COMPLETED else status)]
     ways = [Arrow(one, other) for one, other in pairwise([*boxes, _END])]
-    return mermaid(boxes[0] if boxes else _END, boxes, ends, ways)
+    return mermaid(Picture(boxes[0] if boxes else _END, boxes, ends, ways))
 
 
 def _words(box: str, count: int) -> str:

@@ -23,7 +23,7 @@ from holdfast.engine.people.questions import Question
 from holdfast.engine.signatures import shows
 from holdfast.engine.stream import Stream
 from holdfast.engine.walking import time_travel
-from holdfast.engine.walking.drawing import Arrow, mermaid
+from holdfast.engine.walking.drawing import Arrow, Picture
 from holdfast.engine.walking.flow import WalkingFlow
 from holdfast.engine.walking.plan import END, Plan
 from holdfast.engine.walking.states import revived, stored_form, updated
@@ -289,10 +289,9 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
         unkept._kept = False  # noqa: SLF001 - our own copy
         return unkept
 
-    def mermaid(self) -> str:
-        """The graph as Mermaid text, which Markdown viewers draw."""
+    def _picture(self) -> Picture:
         plan = self._plan
-        return mermaid(plan.entry, plan.nodes, [(END, "end")], _arrows(plan))
+        return Picture(plan.entry, plan.nodes, [(END, "end")], _arrows(plan))
 
 
 def _arrows(plan: Plan) -> Iterator[Arrow]:

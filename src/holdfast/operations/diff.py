@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final, Literal, NamedTuple
 
+from holdfast import markup
 from holdfast.codec import readable
 from holdfast.codec.summaries import changed, for_people, is_summarised, summary
 
 Path = tuple[str | int, ...]
 
 _SHOWN: Final = 100  # characters of a value that are shown to people
+_SIGNS: Final = {"add": "+", "remove": "-", "replace": "~"}
 _COLORS: Final = {"add": "\x1b[32m", "remove": "\x1b[31m", "replace": "\x1b[33m"}
 
 
@@ -24,15 +26,20 @@ class Change(NamedTuple):
     new: Any
 
     def __str__(self) -> str:
-        where = _readable_path(self.path)
-        if self.op == "add":
-            return f"+ {where}: {_shown(self.new)}"
-        if self.op == "remove":
-            return f"- {where}: {_shown(self.old)}"
-        old, new = _shown(self.old), _shown(self.new)
+        where = f"{_SIGNS[self.op]} {_readable_path(self.path)}"
+        old, new = self.shown()
+        if self.op != "replace":
+            return f"{where}: {new if self.op == 'add' else old}"
+        link = " " if old == _shown(self.new) else " → "
+        return f"{where}: {old}{link}{new}"
+
+    def shown(self) -> tuple[str, str]:
+        """The old and the new value for people, each empty where there is none."""
+        old = "" if self.op == "add" else _shown(self.old)
+        new = "" if self.op == "remove" else _shown(self.new)
         if old == new and is_summarised(self.old):
-            return f"~ {where}: {old} {changed(self.old, self.new)}"
-        return f"~ {where}: {old} → {new}"
+            new = changed(self.old, self.new)
+        return old, new
 
 
 class Diff(NamedTuple):
@@ -61,6 +68,11 @@ class Diff(NamedTuple):
 
     def __str__(self) -> str:
         return self.text()
+
+    def _repr_html_(self) -> str:
+        rows = [(_SIGNS[c.op], _readable_path(c.path), *c.shown()) for c in self.changes]
+        listed = markup.table(("", "where", "old", "new"), rows) if rows else "no difference"
+        return markup.box(f"{self.old_id} → {self.new_id}", {}, listed)
 
     def __bool__(self) -> bool:
         return bool(self.changes)

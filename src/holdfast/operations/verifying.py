@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from holdfast import markup
 from holdfast.codec import envelope
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.errors.base import named_journals
@@ -15,6 +16,8 @@ from holdfast.kernel.pages import entries_of
 from holdfast.kernel.proving import Prover
 from holdfast.model import Entry, check_id, verdict_journal
 from holdfast.store import PAGE
+
+_CARD: Final = markup.card("run_id", "ok", "entries", "proved", "rewritten", "deleted", "problems")
 
 
 class Problem(NamedTuple):
@@ -43,6 +46,9 @@ class Integrity(NamedTuple):
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.problems
+
+    def _repr_html_(self) -> str:
+        return _CARD(self)
 
 
 def verify(core: Core, run_id: str) -> Integrity:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.engine.walking.drawing import Arrow, mermaid
+from holdfast.engine.walking.drawing import Arrow, Picture
 from holdfast.pipeline.pipeline_plan import NO_LOOP, Path, PipelinePlan
 from holdfast.pipeline.registry import Registry
 
@@ -31,8 +31,8 @@ def _path(way: Path, registry: Registry) -> dict[str, Any]:
     return path | ({"condition": way.condition.to_dict(registry)} if way.condition.words else {})
 
 
-def picture_of(plan: PipelinePlan) -> str:
-    """The pipeline in Mermaid's words, with the conditions on its arrows."""
+def picture_of(plan: PipelinePlan) -> Picture:
+    """What is drawn of a pipeline: its steps, with the conditions on its arrows."""
     used = [end for end in plan.ends if any(end in to for to in plan.edges.values())]
     arrows = [
         Arrow(way.source, target, way.condition.words, decided=len(ways) > 1)
@@ -40,4 +40,4 @@ def picture_of(plan: PipelinePlan) -> str:
         for way in ways
         for target in way.targets
     ]
-    return mermaid(plan.entry, plan.nodes, [(end, end) for end in used], arrows)
+    return Picture(plan.entry, plan.nodes, [(end, end) for end in used], arrows)

@@ -15,6 +15,7 @@ from holdfast.engine.flow import Wanted
 from holdfast.engine.options import Strategy
 from holdfast.engine.signatures import shows
 from holdfast.engine.walking import time_travel
+from holdfast.engine.walking.drawing import Picture
 from holdfast.engine.walking.flow import WalkingFlow
 from holdfast.kernel.core import Core, Op
 from holdfast.pipeline import export, files
@@ -81,8 +82,7 @@ class PipelineFlow(WalkingFlow[PipelineResult]):
         """`to_dict` as text, for a file that `from_file` reads."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False) + "\n"
 
-    def mermaid(self) -> str:
-        """The pipeline as Mermaid text, which Markdown viewers draw."""
+    def _picture(self) -> Picture:
         return export.picture_of(self._plan)
 
     def __call__(self, data: Any = None) -> Call[PipelineResult]:

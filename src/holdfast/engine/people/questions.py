@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, Final, TypedDict
 
 from holdfast.checkpoint import to_datetime, to_micros
-from holdfast.codec import values
+from holdfast.codec import cards, values
 from holdfast.engine.blocking import check_options
 from holdfast.engine.people.fitting import check_schema, problems_with
 from holdfast.engine.people.schema import schema_of
@@ -153,6 +153,8 @@ class Question:
     deadline: datetime | None = None
     default: Any = FAIL  # what is answered when the deadline passes; FAIL: the question fails
     shown: Any = None
+
+    _repr_html_ = cards.QUESTION
 
     def is_overdue(self, now: datetime) -> bool:
         """Whether its deadline has passed."""

@@ -15,10 +15,18 @@ class Arrow(NamedTuple):
     decided: bool = False  # on the way: drawn dashed
 
 
-def mermaid(
-    entry: str, nodes: Iterable[str], ends: Iterable[tuple[str, str]], arrows: Iterable[Arrow]
-) -> str:
-    """The flow as Mermaid text; dashed arrows depend on a decision. Ends have labels of their own."""
+class Picture(NamedTuple):
+    """What is drawn of a flow; dashed arrows depend on a decision."""
+
+    entry: str
+    nodes: Iterable[str]
+    ends: Iterable[tuple[str, str]]  # with labels of their own
+    arrows: Iterable[Arrow]
+
+
+def mermaid(picture: Picture) -> str:
+    """The flow as Mermaid text."""
+    entry, nodes, ends, arrows = picture
     ends = list(ends)
     nodes = list(nodes)
     ids = {name: f"n{index}" for index, name in enumerate((*nodes, *(name for name, _ in ends)))}

@@ -6,8 +6,11 @@ from abc import abstractmethod
 from collections.abc import Hashable
 from typing import Any, TypeVar
 
+from holdfast import markup
 from holdfast.engine.flow import Flow
+from holdfast.engine.walking.drawing import Picture, mermaid
 from holdfast.engine.walking.plan import Plan
+from holdfast.engine.walking.svg import svg
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -38,11 +41,23 @@ class WalkingFlow(Flow[R_co]):
         return version == self.version or version in self._plan.migrate
 
     @abstractmethod
+    def _picture(self) -> Picture:
+        """What is drawn of it."""
+
     def mermaid(self) -> str:
         """The flow as Mermaid text, which Markdown viewers draw."""
+        return mermaid(self._picture())
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/vnd.mermaid": self.mermaid(), "text/plain": repr(self)}
+        return {
+            "text/html": self._repr_html_(),
+            "text/vnd.mermaid": self.mermaid(),
+            "text/plain": repr(self),
+        }
+
+    def _repr_html_(self) -> str:
+        facts = {"version": self.version, "nodes": len(self._plan.nodes)}
+        return markup.box(f"{self._plan.flow_word} {self.name}", facts, svg(self._picture()))
 
     def __repr__(self) -> str:
         nodes = ", ".join(self._plan.nodes)
