@@ -154,10 +154,11 @@ def dump_writes(note: WritesNote) -> str:
     return dump_meta({"lg": facts})
 
 
-def note_of(entry: Entry) -> CheckpointNote | WritesNote | None:
+def note_of(entry: Entry, *, metadata: bool = True) -> CheckpointNote | WritesNote | None:
     """What an entry says; None if it is neither a checkpoint nor writes of LangGraph's.
 
-    Raises `CheckpointCorruptedError` for metadata of another form.
+    Without `metadata`, LangGraph's own is left out, which takes most of the time. Raises
+    `CheckpointCorruptedError` for metadata of another form.
     """
     if not is_live(entry) or not entry.meta:
         return None
@@ -169,7 +170,7 @@ def note_of(entry: Entry) -> CheckpointNote | WritesNote | None:
             return CheckpointNote(
                 facts["id"],
                 facts.get("parent"),
-                readable.from_json(dict(meta.metadata or {})),
+                readable.from_json(dict(meta.metadata or {})) if metadata else {},
                 tuple(facts.get("early", ())),
                 None if has is None else tuple(has),
             )

@@ -131,7 +131,7 @@ def _is_made_alike(kind: type[BaseMessage], given: dict[str, Any]) -> bool:
     )
 
 
-_FIELDS: Final = {kind: kind.model_fields.keys() for kind in _CHECKS}
+_FIELDS: Final = {kind: frozenset(kind.model_fields) for kind in _CHECKS}
 _KINDS: Final = {
     (kind.__module__, kind.__name__): kind
     for kind in _CHECKS

@@ -92,7 +92,7 @@ class Index:
                 self._current = entry.seq
         elif entry.parent != self._current:
             self._current, self._left = entry.parent, None
-        note = note_of(entry)
+        note = note_of(entry, metadata=False)
         if isinstance(note, CheckpointNote):
             place = Place(entry.seq, note.id, note.parent, note.has, entry.size, entry)
             self.places.pop(note.id, None)  # one that is put again is the newest
