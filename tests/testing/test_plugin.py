@@ -22,7 +22,7 @@ def one() -> int:
 async def flow() -> int:
     return await one()
 
-def test_first(holdfast_store, kept=[]):
+def test_first(holdfast_store):
     with hf.Engine(holdfast_store) as engine:
         assert engine.run_sync(flow(), run_id="r") == 1
 
@@ -33,8 +33,6 @@ def test_second(holdfast_store, request):
 """
 FLOW_TESTS = """
 from holdfast.workflow import step, workflow
-
-COUNT = []
 
 @step
 def write(path, text: str) -> None:

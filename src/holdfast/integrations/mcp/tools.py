@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from holdfast.checkpoint import RunInfo
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec import readable, values
+from holdfast.codec.summaries import for_people
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import FAIL, Question
 from holdfast.engine.resume.activity import activity_of
@@ -97,7 +98,7 @@ class Tools:
         found = self._cp.load(run_id) if seq is None else self._cp.load(run_id, seq=seq)
         if found is None:
             raise LookupError(f"run {run_id!r} has no checkpoint {'yet' if seq is None else seq}")
-        part = select(readable.to_json(found.state), path, max(0, offset))
+        part = select(for_people(readable.to_json(found.state)), path, max(0, offset))
         state, cut = shorten(part)
         return to_text(
             {
@@ -113,7 +114,7 @@ class Tools:
         """Show how the state of a run at one seq differs from that at another, as a JSON Patch."""
         self._scope.find(self._cp, run_id)
         found = self._cp.diff(run_id, old, new)
-        patch, cut = shorten(found.patch)
+        patch, cut = shorten(for_people(found.patch))
         return to_text({"old": found.old_id, "new": found.new_id, "patch": patch, "cut": cut})
 
     def list_questions(self, run_id: str | None = None) -> str:
