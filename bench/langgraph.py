@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple
 
 import aiosqlite
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -300,6 +301,11 @@ async def _postgres_awaited(url: str) -> AsyncIterator[Any]:
         yield saver
 
 
+@asynccontextmanager
+async def _memory(_: str) -> AsyncIterator[Any]:
+    yield InMemorySaver()  # what LangGraph itself takes, whoever saves
+
+
 def _path(url: str) -> str:
     return url.removeprefix("sqlite:///")
 
@@ -309,7 +315,7 @@ PLACES: Final = {
         lambda path: f"sqlite:///{path}",
         lambda url: bytes_on_disk(Path(_path(url))),
         {OURS: _holdfast, "SqliteSaver": _sqlite},
-        {OURS: _holdfast_awaited, "AsyncSqliteSaver": _sqlite_awaited},
+        {OURS: _holdfast_awaited, "AsyncSqliteSaver": _sqlite_awaited, "InMemorySaver": _memory},
         smaller=240,
         faster=4,
     ),
@@ -317,7 +323,11 @@ PLACES: Final = {
         lambda _: postgres.new_database(),
         postgres_bytes,
         {OURS: _holdfast, "PostgresSaver": _postgres},
-        {OURS: _holdfast_awaited, "AsyncPostgresSaver": _postgres_awaited},
+        {
+            OURS: _holdfast_awaited,
+            "AsyncPostgresSaver": _postgres_awaited,
+            "InMemorySaver": _memory,
+        },
         smaller=34,
         faster=7,
     ),
