@@ -6,12 +6,15 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
+
+_THEN = datetime(2026, 11, 1, tzinfo=UTC)  # the same in each run, so that they can be compared
 
 Script = Sequence[str | list[tuple[str, dict[str, Any]]]]
 """For each model request: a text, or the tool calls that the model makes at once."""
@@ -47,12 +50,12 @@ def model_of(script: Script, log: Log) -> FunctionModel:
     def reply(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
         turn, said = next_of(messages)
         if isinstance(said, str):
-            return ModelResponse(parts=[TextPart(said)])
+            return ModelResponse(parts=[TextPart(said)], timestamp=_THEN)
         calls = [
             ToolCallPart(name, arguments, tool_call_id=f"call-{turn}-{n}")
             for n, (name, arguments) in enumerate(said)
         ]
-        return ModelResponse(parts=calls)
+        return ModelResponse(parts=calls, timestamp=_THEN)
 
     async def stream(
         messages: list[ModelMessage], _: AgentInfo
