@@ -318,7 +318,7 @@ def postgres_bytes(url: str) -> int:
     """
     with psycopg.connect(url) as db:
         (found,) = db.execute(
-            "SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class AS c "
+            "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class AS c "
             "JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.relkind = 'r' "
             "AND n.nspname NOT IN ('pg_catalog', 'information_schema')"
         ).fetchone() or (0,)
