@@ -13,7 +13,7 @@ WORKERS ?= $(shell expr 3 '*' $(CORES))
 PYTEST := $(BIN)/python -m pytest --dist worksteal
 REFERENCE := holdfast $(addprefix holdfast.,workflow graph pipeline manager events evidence \
 	engine.controls engine.door store stores changes heads integrations.dask integrations.otel \
-	integrations.pydantic_ai integrations.openai_agents telemetry testing \
+	integrations.langgraph integrations.pydantic_ai integrations.openai_agents telemetry testing \
 	documents.maverick documents.iamodules documents.flowgraph) \
 	'!holdfast.stores._' '!holdfast.testing._'
 # What differs between Pythons: values, and how code is called.

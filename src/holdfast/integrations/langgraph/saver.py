@@ -267,7 +267,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
             if "other" in state:
                 checkpoint |= load(as_typed(state["other"]))
             values = {name: load(typed) for name, typed in typed_values(state).items()}
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, LookupError) as error:
             raise CheckpointCorruptedError(run, found.seq, str(error)) from error
         checkpoint["channel_values"] = values
         parent = None if note.parent is None else _config(thread, ns, note.parent)
