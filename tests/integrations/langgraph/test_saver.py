@@ -14,8 +14,6 @@ from typing import Any, ClassVar
 
 import pytest
 from langchain_core.messages import HumanMessage
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import Checkpoint, CheckpointTuple, empty_checkpoint
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import START, StateGraph
@@ -26,6 +24,7 @@ import holdfast as hf
 from holdfast.integrations.langgraph import HoldfastSaver, layout, plain
 from holdfast.stores.memory import MemoryStore
 from tests.integrations.langgraph import agents
+from tests.integrations.langgraph.calls import checkpoint, got, put, thread, values_of
 
 STRANGE = [
     "a/b",
@@ -40,35 +39,6 @@ STRANGE = [
     "x" * 3000,
     "ü" * 300,
 ]
-
-
-def thread(name: str = "t", ns: str = "", at: str | None = None) -> RunnableConfig:
-    config = {"thread_id": name, "checkpoint_ns": ns}
-    return {"configurable": config if at is None else {**config, "checkpoint_id": at}}
-
-
-def checkpoint(number: int = 0, /, **values: Any) -> Checkpoint:
-    made = empty_checkpoint()
-    made["id"] = f"{number:08}-0000-0000-0000-000000000000"
-    made["channel_values"] = values
-    made["channel_versions"] = dict.fromkeys(values, number + 1)
-    return made
-
-
-def put(
-    saver: HoldfastSaver, config: RunnableConfig, number: int, /, **values: Any
-) -> RunnableConfig:
-    metadata: Any = {"source": "loop", "step": number}
-    return saver.put(config, checkpoint(number, **values), metadata, {})
-
-
-def got(found: CheckpointTuple | None) -> CheckpointTuple:
-    assert found is not None
-    return found
-
-
-def values_of(found: CheckpointTuple | None) -> dict[str, Any]:
-    return got(found).checkpoint["channel_values"]
 
 
 def test_threads_with_strange_ids_are_kept_apart() -> None:

@@ -73,7 +73,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
           Messages, standard types and LangGraph's own are always allowed; others are refused
           when they are saved.
         - `serde`: a serializer of LangGraph's protocol instead, for example one that encrypts;
-          `ValueError` if it uses pickle.
+          `ValueError` if it uses pickle, or loads every type, as `JsonPlusSerializer()` does.
         - `exclusive`: refuse to write to a thread that another process wrote to since this one
           read it, with `SecondWriterError`. Without it, both are saved, and the later one is the
           newest.

@@ -25,6 +25,11 @@ Allowed = Iterable[type | tuple[str, ...]]
 """Types, or their (module, name)."""
 
 _PICKLERS: Final = ("pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal")
+_ALLOW_LISTS: Final = ("_allowed_msgpack_modules", "_allowed_json_modules")  # True: every type
+_INSTEAD: Final = (
+    "allow=[...] instead of serde=, or a JsonPlusSerializer(allowed_msgpack_modules=[...]) that "
+    "lists your types (None: no types of your own)"
+)
 _DATA: Final = frozenset({type(None), bool, int, float, str, bytes, bytearray, memoryview})
 _CONTAINERS: Final = frozenset({list, tuple, set, frozenset, deque})
 _THEIR_OWN: Final = ("langgraph", "langchain_core", "numpy")  # LangGraph knows what to do with them
@@ -114,14 +119,20 @@ def _parts(value: Any) -> Iterable[Any] | None:
 
 
 def checked(serde: Any) -> SerializerProtocol:
-    """The caller's own serializer, unless it uses pickle. Raises `ValueError`."""
+    """The caller's own serializer. Raises `ValueError` if it uses pickle or loads every type."""
     found: Any = serde
     while found is not None:
         name = getattr(found, "__name__", "") or type(found).__module__
         if getattr(found, "pickle_fallback", False) or name.partition(".")[0] in _PICKLERS:
             raise ValueError(
                 "holdfast stores no pickles: whoever can write to the store could run code; "
-                "give a JsonPlusSerializer without pickle_fallback, or allow=[...] instead of serde="
+                f"give {_INSTEAD}"
+            )
+        if any(getattr(found, listed, None) is True for listed in _ALLOW_LISTS):
+            raise ValueError(
+                "this serializer loads whatever type the stored bytes name: whoever can write to "
+                f"the store could run code; give {_INSTEAD}; one that encrypts takes such a "
+                "serializer as its serde"
             )
         found = getattr(found, "serde", None)  # of one that encrypts
     return maybe_add_typed_methods(serde)
