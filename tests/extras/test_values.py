@@ -131,6 +131,27 @@ def test_what_pandas_can_not_give_as_data_is_refused_with_its_column() -> None:
         encode({"f": pd.DataFrame({"a": [print]})})
 
 
+@pytest.mark.parametrize(
+    "offset",
+    [
+        pd.DateOffset(months=1, days=2),
+        pd.offsets.Easter(),
+        pd.offsets.CustomBusinessDay(holidays=["2026-02-02"]),
+        pd.offsets.BusinessHour(start="10:00"),
+    ],
+)
+def test_a_frequency_that_would_come_back_as_another_is_refused(offset: pd.DateOffset) -> None:
+    index = pd.date_range("2026-01-05 11:00", periods=3, freq=offset)
+    with pytest.raises(hf.SerializeError, match=r"the frequency .* of its index.*freq = None"):
+        encode(pd.Series([1, 2, 3], index=index))
+
+
+@pytest.mark.parametrize("freq", ["-1h", "WOM-2TUE", "QS-NOV", "3B", "W-WED", "bh", "1D12h"])
+def test_a_frequency_that_has_a_name_comes_back(freq: str) -> None:
+    index = pd.date_range("2026-01-05 11:00", periods=3, freq=freq)
+    assert round_trip(index).freq == index.freq
+
+
 @settings(max_examples=40)
 @given(
     polars_frames(

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy
 import pandas as pd
+from pandas.tseries.frequencies import to_offset
 
 from holdfast.codec.paths import Misplaced
 from holdfast.codec.ready import zones
@@ -89,7 +90,7 @@ def _index_data(index: pd.Index) -> dict[str, Any]:
             "range": [index.start, index.stop, index.step],
             "name": index.name,
         }
-    freq = getattr(index, "freqstr", None) if isinstance(index, _WITH_FREQ) else None
+    freq = _freq_data(index) if isinstance(index, _WITH_FREQ) else None
     return {
         "type": "index",
         "values": _values_data(index.array),
@@ -117,6 +118,23 @@ def _index(data: Any) -> pd.Index:
             raise ValueError("an index that has no frequency")
         index.freq = data["freq"]
     return index
+
+
+def _freq_data(index: Any) -> str | None:
+    """The name of an index's frequency. Raises `Misplaced` if it does not say all of it."""
+    if index.freq is None:
+        return None
+    name: str = index.freqstr
+    try:
+        same = to_offset(name) == index.freq
+    except ValueError:
+        same = False
+    if not same:
+        raise Misplaced(
+            f"the frequency {index.freq!r} of its index has no name to be stored by; "
+            "leave it out: index.freq = None"
+        )
+    return name
 
 
 def _values_data(values: Any) -> dict[str, Any]:
