@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
+import shutil
+import signal
 import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
@@ -16,7 +19,7 @@ import pytest
 import holdfast as hf
 from holdfast.graph import END, Graph
 from holdfast.pipeline import Pipeline
-from holdfast.testing import CrashTestError, crash_at_every_step
+from holdfast.testing import CrashTestError, crash_at_every_step, crashing
 from holdfast.testing._victims import read_notes
 from holdfast.workflow import ask, for_each, step, workflow
 
@@ -228,6 +231,55 @@ def test_a_flow_that_hangs_is_ended(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError, match=r"longer than 0\.5 seconds"):
         crash_at_every_step(forever, timeout=0.5)
+
+
+def test_a_directory_is_put_back_when_the_flow_can_not_be_executed(tmp_path: Path) -> None:
+    kept = tmp_path / "precious"
+    kept.write_text("data")
+
+    @step
+    def eat() -> None:
+        kept.unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    @workflow
+    async def hungry() -> None:
+        await eat()
+
+    with pytest.raises(RuntimeError, match="signal 9"):
+        crash_at_every_step(hungry, directory=tmp_path)
+    assert kept.read_text() == "data"
+
+
+def test_the_only_copy_of_a_directory_is_kept_if_it_can_not_be_put_back(tmp_path: Path) -> None:
+    watched = tmp_path / "watched"
+    watched.mkdir()
+    (watched / "precious").write_text("data")
+
+    @step
+    def replace() -> None:
+        shutil.rmtree(watched)
+        watched.write_text("no directory")
+
+    @workflow
+    async def replacing() -> None:
+        await replace()
+
+    with pytest.raises(NotADirectoryError) as caught:
+        crash_at_every_step(replacing, directory=watched)
+    (note,) = caught.value.__notes__
+    copy = Path(note.rpartition(" ")[2])
+    assert (copy / "precious").read_text() == "data"
+    shutil.rmtree(copy.parent)
+
+
+def test_a_test_without_a_single_crash_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit in (0, -1):
+        with pytest.raises(ValueError, match="limit"):
+            crash_at_every_step(in_async(1), limit=limit)
+    monkeypatch.setattr(crashing._Trials, "_crash", lambda *_: None)
+    with pytest.raises(CrashTestError, match="was never killed"):
+        crash_at_every_step(in_async(1))
 
 
 def test_it_works_in_a_running_event_loop_and_beside_threads() -> None:

@@ -67,8 +67,12 @@ class CrashReport:
 
     @property
     def ok(self) -> bool:
-        """Whether no crash changed anything."""
-        return not self.unlike and not any(crash.problems for crash in self.crashes)
+        """Whether it was killed, and no crash changed anything."""
+        return (
+            bool(self.crashes)
+            and not self.unlike
+            and not any(crash.problems for crash in self.crashes)
+        )
 
     @property
     def repeated(self) -> dict[str, int]:
@@ -87,6 +91,8 @@ class CrashReport:
     def _told(self) -> list[str]:
         bad = [crash for crash in self.crashes if crash.problems]
         count = len(self.crashes)
+        if not count:
+            return [f"{self.flow}: it was never killed, so nothing is known of its crashes"]
         lines = [f"{self.flow}: {len(bad)} of {count} crashes changed what it does"]
         if not bad:
             lines = [f"{self.flow}: killed {count} times and resumed, with the same outcome"]

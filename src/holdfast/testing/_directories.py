@@ -38,6 +38,14 @@ class WatchedDirectory:
                 child.unlink()
         shutil.copytree(self._copy, self._path, symlinks=True, dirs_exist_ok=True)
 
+    def put_back_at_the_end(self) -> None:
+        """Make it as it was. If that fails, the error says where the copy is: keep it."""
+        try:
+            self.put_back()
+        except OSError as error:
+            error.add_note(f"what was in {self._path} is in {self._copy}")
+            raise
+
     def look(self) -> dict[str, str]:
         """What is in it, by path: the text of small files, the digest of others."""
         found = {}

@@ -80,16 +80,18 @@ def crash_at_every_step(
     if not isinstance(call, Call):
         raise TypeError(f"{flow!r} is no flow and no call of one; give report('Brest')")
     call.use()
+    if limit < 1:
+        raise ValueError(f"limit={limit} would try nothing; give 1 or more")
     job = Job(call, options, answers or {}, view, prepare, observe, timeout)
     place = Path(tempfile.mkdtemp(prefix="holdfast-crash-"))
+    watched = None
     try:
-        watched = None
         if directory is not None:
             watched = WatchedDirectory(Path(directory), place / "before", ignore)
         report = _Trials(job, place, store, watched).report(limit)
-        if watched is not None:
-            watched.put_back()
     finally:
+        if watched is not None:
+            watched.put_back_at_the_end()
         shutil.rmtree(place)
     if check and not report.ok:
         raise CrashTestError(report)
