@@ -181,6 +181,28 @@ def test_what_was_taken_back_stays_in_the_history_and_can_be_gone_back_to() -> N
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_living_session_forgets_what_is_deleted(again: bool) -> None:
+    async def main() -> None:
+        with hf.SyncCheckpointer("memory://") as checkpointer:
+            session = HoldfastSession("chat", checkpointer)
+            await session.add_items([said("a secret")])
+            await session.add_items([said("stays")])
+            assert len(await session.get_items()) == 2
+            checkpointer.delete("chat", seq=1, force=True)
+            if again:
+                await session.add_items([said("later")])
+            theirs = await HoldfastSession("chat", checkpointer).get_items()
+            assert await session.get_items() == theirs
+            assert said("a secret") not in theirs
+            checkpointer.clear("chat", force=True)
+            assert await session.get_items() == []
+            await session.add_items([said("anew")])
+            assert await session.get_items() == [said("anew")]
+
+    asyncio.run(main())
+
+
 def test_what_is_no_session_or_no_item_is_refused() -> None:
     async def main() -> None:
         async with hf.Checkpointer("memory://") as checkpointer:

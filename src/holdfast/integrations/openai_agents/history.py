@@ -32,6 +32,7 @@ class History:
     def _forget(self) -> None:
         self._head = -1
         self._newest: Node | None = None
+        self._known_trims = 0  # deletions up to this seq were seen when everything was read
         self._at: dict[int, Node | None] = {}  # by seq: what a rollback may go back to
 
     def catch_up(self, core: Core) -> tuple[int, Node | None]:
@@ -56,9 +57,19 @@ class History:
         return found[::-1]
 
     def _read(self, core: Core) -> None:
+        while self._was_trimmed(core):
+            self._forget()  # what is known may have been deleted
+
+    def _was_trimmed(self, core: Core) -> bool:
+        """Read what is new, up to where it says that earlier entries were deleted meanwhile."""
         after = self._head if self._head >= 0 else None
+        if after is None:
+            self._known_trims = core.journals.head_seq(self._run) or 0
         for entry in core.journals.entries(self._run, bodies=True, after=after):
+            if entry.kind == Kind.TRIM and entry.seq > self._known_trims:
+                return True
             self._add(core, entry)
+        return False
 
     def _add(self, core: Core, entry: Entry) -> None:
         newest = self._newest
@@ -68,6 +79,7 @@ class History:
             newest = None if entry.parent is None else self._at.get(entry.parent)
         elif entry.kind == Kind.TOMBSTONE:
             newest = None
+            self._at.clear()
         elif entry.kind == Kind.RESULT and not is_stub(entry):
             newest = _after(newest, core.journals.value(self._run, entry.seq, entry), entry)
         self._head, self._newest = entry.seq, newest
