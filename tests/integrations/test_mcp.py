@@ -13,13 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.base import empty_checkpoint
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import CallToolResult, TextContent
 
 import holdfast as hf
+from holdfast.integrations.langgraph import HoldfastSaver
 from holdfast.integrations.mcp.limits import MOST, select, shorten, to_text
+from holdfast.integrations.mcp.scope import Scope
+from holdfast.integrations.mcp.tools import Tools
 from holdfast.workflow import ask, step, workflow
+from tests.own_codecs import own_codecs
 from tests.waiting import PATIENCE, run_process
 
 READING = {
@@ -213,6 +219,48 @@ def test_a_model_answers_in_the_name_it_was_given_and_within_the_schema(url: str
     asyncio.run(answer())
     with hf.Engine(url, flows=[publish]) as engine:
         assert engine.resume_sync("ann-1") == "All about kelp"
+
+
+def test_what_codecs_of_a_program_stored_is_data_for_a_model(tmp_path: Path) -> None:
+    class Money:
+        def __init__(self, cents: int) -> None:
+            self.cents = cents
+
+    made: list[int] = []
+
+    def from_data(data: Any) -> Money:
+        made.append(data)
+        return Money(data)
+
+    with own_codecs(), hf.SyncCheckpointer(f"sqlite:///{tmp_path}/runs.db") as cp:
+        hf.register_codec(Money, "shop.Money", lambda money: money.cents, from_data)
+        for cents in (300, 400):
+            cp.save("till", {"sum": Money(cents), "n": 1})
+        with hf.Engine(cp.store) as engine, pytest.raises(hf.RunPausedError):
+            engine.run_sync(publish("kelp"), run_id="ann-1")
+        tools = Tools(cp, Scope(), by="model")
+        shown = json.loads(tools.show_checkpoint("till"))["state"]
+        assert shown == {"sum": "<shop.Money 400>", "n": 1}
+        assert "400" in tools.diff_checkpoints("till", 1, 2)
+        with pytest.raises(hf.QuestionError, match="ann-1"):
+            tools.answer_question("ann-1", {"$codec": {"name": "shop.Money", "data": 1}})
+    assert not made
+
+
+def test_threads_of_langgraph_are_shown_as_their_channels(tmp_path: Path) -> None:
+    saver = HoldfastSaver(f"sqlite:///{tmp_path}/runs.db")
+    config: Any = {"configurable": {"thread_id": "chat", "checkpoint_ns": ""}}
+    for text in ("hello", "goodbye"):
+        state = empty_checkpoint()
+        state["channel_values"] = {"messages": [HumanMessage(text, id="1")]}
+        state["channel_versions"] = {"messages": 1}
+        config = saver.put(config, state, {"source": "loop", "step": 1}, {})
+    with hf.SyncCheckpointer(f"sqlite:///{tmp_path}/runs.db") as cp:
+        tools = Tools(cp, Scope())
+        (message,) = json.loads(tools.show_checkpoint("chat"))["state"]["messages"]
+        assert (message["type"], message["content"]) == ("human", "goodbye")
+        (change,) = json.loads(tools.diff_checkpoints("chat", 1, 2))["patch"]
+        assert change == {"op": "replace", "path": "/messages/0/content", "value": "goodbye"}
 
 
 def test_claims_are_checked_where_it_was_given_leave_to_look(url: str, tmp_path: Path) -> None:

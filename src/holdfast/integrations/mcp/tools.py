@@ -5,12 +5,13 @@ All but `answer_question` write nothing, and none executes a flow.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, Literal
 
-from holdfast.checkpoint import RunInfo
+from holdfast.checkpoint import Checkpoint, RunInfo
 from holdfast.checkpointer import SyncCheckpointer
-from holdfast.codec import readable, values
+from holdfast.codec import readable
 from holdfast.codec.summaries import for_people
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import FAIL, Question
@@ -18,8 +19,11 @@ from holdfast.engine.resume.activity import activity_of
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.evidence import EvidenceVerifier
 from holdfast.evidence.trust.checking import Checker
+from holdfast.integrations.langgraph import plain
+from holdfast.integrations.langgraph.layout import FLOW
 from holdfast.integrations.mcp.limits import select, shorten, to_text
 from holdfast.integrations.mcp.scope import Scope
+from holdfast.operations.diff import diff_values
 
 _PAGE: Final = 100
 _NOTE: Final = 500  # characters of a note in a timeline
@@ -29,7 +33,10 @@ RunStatus = Literal["open", "submitted", "running", "paused", "failed", "cancell
 
 
 class Tools:
-    """What the server can do with one store, within a scope."""
+    """What the server can do with one store, within a scope.
+
+    From now on, what codecs stored is data for this checkpointer: no code of theirs is run.
+    """
 
     def __init__(
         self,
@@ -39,6 +46,7 @@ class Tools:
         verifier: EvidenceVerifier | None = None,
         by: str | None = None,
     ) -> None:
+        cp.core.journals.keep_coded()
         self._cp = cp
         self._scope = scope
         self._verifier = verifier  # None: claims about the world are not checked
@@ -92,13 +100,12 @@ class Tools:
         """Show the state of a run: the current one, or the one at a seq of its timeline.
 
         Long values are cut, and `cut` says so. `path` is a JSON pointer to a part of the state, such
-        as /messages/3; with `offset`, a text or list at that place is shown from there on.
+        as /messages/3; with `offset`, a text or list at that place is shown from there on. Of a
+        thread of LangGraph's, the values of its channels are shown.
         """
         self._scope.find(self._cp, run_id)
-        found = self._cp.load(run_id) if seq is None else self._cp.load(run_id, seq=seq)
-        if found is None:
-            raise LookupError(f"run {run_id!r} has no checkpoint {'yet' if seq is None else seq}")
-        part = select(for_people(readable.to_json(found.state)), path, max(0, offset))
+        found = self._load(run_id, seq)
+        part = select(for_people(readable.to_json(_state(found))), path, max(0, offset))
         state, cut = shorten(part)
         return to_text(
             {
@@ -113,7 +120,8 @@ class Tools:
     def diff_checkpoints(self, run_id: str, old: int, new: int) -> str:
         """Show how the state of a run at one seq differs from that at another, as a JSON Patch."""
         self._scope.find(self._cp, run_id)
-        found = self._cp.diff(run_id, old, new)
+        a, b = self._load(run_id, old), self._load(run_id, new)
+        found = diff_values(_state(a), _state(b), a.checkpoint_id, b.checkpoint_id)
         patch, cut = shorten(for_people(found.patch))
         return to_text({"old": found.old_id, "new": found.new_id, "patch": patch, "cut": cut})
 
@@ -158,7 +166,7 @@ class Tools:
         self._scope.find(self._cp, run_id)
         core = self._cp.core
         asked = requests.open_question(core, run_id, question)
-        value = readable.from_json(answer)
+        value = readable.data_from_json(answer)
         core.drive(requests.answer(core, run_id, value, asked.key, by=self._by))
         return to_text({"run_id": run_id, "question": asked.key, "answered": True, "by": self._by})
 
@@ -170,6 +178,12 @@ class Tools:
         except CheckpointCorruptedError:  # `verify_run` reports it
             facts = {}
         return run._asdict() | facts
+
+    def _load(self, run_id: str, seq: int | None) -> Checkpoint:
+        found = self._cp.load(run_id) if seq is None else self._cp.load(run_id, seq=seq)
+        if found is None:
+            raise LookupError(f"run {run_id!r} has no checkpoint {'yet' if seq is None else seq}")
+        return found
 
     def _may_see(self, question: Question) -> bool:
         run = self._cp.run(question.run_id)
@@ -191,14 +205,22 @@ class Tools:
         ]
 
 
+def _state(checkpoint: Checkpoint) -> Any:
+    """The state; of a thread of LangGraph's, the values of its channels."""
+    if checkpoint.flow == FLOW:
+        with suppress(ValueError):  # another state
+            return plain.channel_values(checkpoint.state)
+    return checkpoint.state
+
+
 def _question(question: Question) -> dict[str, Any]:
-    default = None if question.default is FAIL else _plain(question.default)
-    shown, cut = shorten(_plain(question.shown))
+    default = None if question.default is FAIL else readable.to_json(question.default)
+    shown, cut = shorten(readable.to_json(question.shown))
     return {
         "run_id": question.run_id,
         "question": question.key,
         "prompt": shorten(question.prompt, _PROMPT)[0],
-        "schema": _plain(question.schema),
+        "schema": readable.to_json(question.schema),
         "assignees": list(question.assignees),
         "asked_at": question.asked_at,
         "deadline": question.deadline,
@@ -206,7 +228,3 @@ def _question(question: Question) -> dict[str, Any]:
         "shown": shown,
         "cut": cut,
     }
-
-
-def _plain(value: Any) -> Any:
-    return readable.to_json(values.decode(values.encode(value)))
