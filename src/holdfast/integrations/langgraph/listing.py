@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby, islice
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.integrations.langgraph.layout import (
@@ -20,6 +20,9 @@ from holdfast.integrations.langgraph.layout import (
 from holdfast.integrations.langgraph.threads import Found, Index, Place, Threads, Writes
 from holdfast.kernel.reader import all_runs
 from holdfast.store import RunFilter
+
+COUNTERS: Final = "counters_since_delta_snapshot"
+"""In the metadata of a checkpoint: the delta channels that are rebuilt from its ancestors."""
 
 
 class Namespace(NamedTuple):
@@ -67,20 +70,24 @@ def matching(
     """
     only = wanted.get("checkpoint_id")
     found: list[tuple[Place, Namespace, Index]] = []
-    damage: CheckpointCorruptedError | None = None
+    indexes: list[Index] = []
     spaces = namespaces(threads, wanted.get("thread_id"), wanted.get("checkpoint_ns"))
     for space in spaces:
         index = threads.reading(space.run, partial(threads.index, space.run))
-        damage = damage or index.damage
+        indexes.append(index)
         places = _matching(index, only, where, before)
         found += [(place, space, index) for place in islice(places, limit)]
     if len(spaces) > 1:
         found.sort(key=lambda each: each[0].id, reverse=True)
-    for (space, index), group in groupby(found[:limit], key=lambda each: each[1:]):
+    listed = found[:limit]
+    for (space, index), group in groupby(listed, key=lambda each: each[1:]):
         places = (place for place, _, _ in group)
         yield from ((space, each) for each in threads.passing(space.run, index, places))
-    if damage is not None and (limit is None or len(found) < limit):
-        raise damage
+    for index in indexes:
+        if limit is None or len(found) < limit:
+            index.check()
+        elif its := [place for place, _, other in listed if other is index]:
+            index.check(its)
 
 
 def _matching(
@@ -117,6 +124,8 @@ def delta_history(
     index = threads.index(run) if channels else Index()
     start = index.newest() if name is None else index.places.get(name)
     way = list(_ancestors(threads, run, index, start, set(channels)))
+    if start is None or way:
+        index.check(place for place, _, _ in way)
     seqs = [seq for place, _, _ in way for seq in index.writes_of(place)]
     written = dict(threads.written(run, seqs))
     found = {channel: Replay(None, []) for channel in channels}
@@ -132,10 +141,30 @@ def delta_history(
 
 def needed(threads: Threads, run: str, index: Index, newest: Place) -> set[str]:
     """The checkpoint, and those that its delta channels are rebuilt from."""
-    counters = newest.metadata.get("counters_since_delta_snapshot") or {}
+    counters = newest.metadata.get(COUNTERS) or {}
     sought = set(counters) - _values_at(threads, run, newest, set(counters)).keys()
     way = _ancestors(threads, run, index, newest, sought)
     return {newest.id, *(place.id for place, _, _ in way)}
+
+
+def bereft(
+    threads: Threads, run: str, index: Index, goes: Container[str]
+) -> tuple[str, str] | None:
+    """A checkpoint that stays and one that goes, from which its delta channels are rebuilt."""
+    looked: set[tuple[str, str]] = set()
+    for start in index.all_places():
+        counters = {} if start.id in goes else start.metadata.get(COUNTERS) or {}
+        sought = set(counters) - _values_at(threads, run, start, set(counters)).keys()
+        place: Place | None = start
+        while sought and place is not None and place.parent is not None:
+            if place.parent in goes:
+                return start.id, place.parent
+            place = index.places.get(place.parent)
+            if place is not None:
+                sought -= _values_at(threads, run, place, sought).keys()
+                sought = {channel for channel in sought if (place.id, channel) not in looked}
+                looked.update((place.id, channel) for channel in sought)
+    return None
 
 
 def _ancestors(
@@ -149,13 +178,28 @@ def _ancestors(
     place = start
     passed = set()
     while sought and place is not None and place.parent is not None:
-        place = index.places.get(place.parent)
-        if place is None or place.id in passed:
+        child, place = place, index.places.get(place.parent)
+        if place is None:
+            _check_beginning(index, run, child, sought)
+            return
+        if place.id in passed:
             return
         passed.add(place.id)
         seeds = _values_at(threads, run, place, sought)
         yield place, set(sought), seeds
         sought -= seeds.keys()
+
+
+def _check_beginning(index: Index, run: str, place: Place, sought: set[str]) -> None:
+    """Raise if these channels have a past at a checkpoint whose parent is missing."""
+    index.check()
+    missing = sorted(sought & (place.metadata.get(COUNTERS) or {}).keys())
+    if missing:
+        reason = (
+            f"its channels {missing} are rebuilt from the checkpoint {place.parent}, which was "
+            "deleted"
+        )
+        raise CheckpointCorruptedError(run, place.seq, reason)
 
 
 def _values_at(threads: Threads, run: str, place: Place, sought: set[str]) -> dict[str, Typed]:

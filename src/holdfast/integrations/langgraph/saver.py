@@ -158,7 +158,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         rest = self.serde.dumps_typed(other) if any(other.values()) else None
         encoding = compose.encode(self._threads.core, run, stored(checkpoint, values, rest))
         said = dict(get_serializable_checkpoint_metadata(config, metadata))
-        has = tuple(values) if said.get("counters_since_delta_snapshot") else None
+        has = tuple(values) if said.get(listing.COUNTERS) else None
 
         def draft(early: tuple[int, ...]) -> Draft:
             return checkpoint_draft(CheckpointNote(name, parent, said, early, has), encoding)
@@ -251,11 +251,8 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
     def _named(self, run: str, name: str) -> Found | None:
         index = self._threads.index(run)
         place = index.places.get(name)
-        if place is not None:
-            return self._threads.at(run, index, place)
-        if index.damage is not None:
-            raise index.damage  # it may be the one
-        return None
+        index.check(() if place is None else [place])  # it may be the one, or one of its writes
+        return None if place is None else self._threads.at(run, index, place)
 
     def _tuple(self, run: str, thread: Any, ns: str, found: Found) -> CheckpointTuple:
         note, state = found.note, found.state
@@ -337,7 +334,10 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
     # deleting and copying
 
     def delete_thread(self, thread_id: str) -> None:
-        """Delete a thread with all of its namespaces."""
+        """Delete a thread with all of its namespaces.
+
+        Raises `RunMismatchError`, and deletes nothing, if it is a run of another kind.
+        """
         thinning.delete_thread(self._threads, str(thread_id))
 
     async def adelete_thread(self, thread_id: str) -> None:
@@ -345,7 +345,10 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         await self._threads.core.off_loop(partial(self.delete_thread, thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints that these runs of LangGraph's wrote. Looks at every thread."""
+        """Delete the checkpoints that these runs of LangGraph's wrote. Looks at every thread.
+
+        Raises `ValueError`, and deletes nothing, if delta channels of later ones need them.
+        """
         thinning.delete_for_runs(self._threads, run_ids)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:

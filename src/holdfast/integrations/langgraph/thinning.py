@@ -15,8 +15,8 @@ from holdfast.integrations.langgraph.layout import (
     note_of,
     run_id,
 )
-from holdfast.integrations.langgraph.listing import Namespace, namespaces, needed
-from holdfast.integrations.langgraph.threads import Threads
+from holdfast.integrations.langgraph.listing import Namespace, bereft, namespaces, needed
+from holdfast.integrations.langgraph.threads import Index, Threads, check_flow
 from holdfast.integrations.langgraph.writing import checkpoint_draft, opening_draft, writes_draft
 from holdfast.kernel.appending import append, append_if, is_durable, submit
 from holdfast.kernel.core import Core, Op
@@ -30,23 +30,58 @@ _QUEUED: Final = 64  # entries of a copy that are on their way to the store at o
 
 
 def delete_thread(threads: Threads, thread: str) -> None:
-    """Delete all namespaces of a thread, the main one last."""
-    for space in reversed(namespaces(threads, thread)):
-        deleting.clear(threads.core, space.run, force=True)
+    """Delete all namespaces of a thread, the main one last.
+
+    Raises `RunMismatchError`, before anything is deleted, for a run that is no thread.
+    """
+    spaces = namespaces(threads, thread)
+    threads.head(spaces[0].run)
+    for space in reversed(spaces):
+        deleting.clear_family(threads.core, space.run, partial(_is_of_thread, space.run))
+
+
+def _is_of_thread(run: str, head: Entry) -> bool:
+    if head.run == run:
+        check_flow(head)
+    return True
 
 
 def delete_for_runs(threads: Threads, run_ids: Sequence[str]) -> None:
-    """Delete the checkpoints, with their writes, whose metadata names one of these runs."""
+    """Delete the checkpoints, with their writes, whose metadata names one of these runs.
+
+    Raises `ValueError`, before anything is deleted, if checkpoints that stay need them; and when
+    all others were deleted, `CheckpointCorruptedError` if some could not be read.
+    """
     gone = set(run_ids)
+    found: list[tuple[str, Index]] = []
     for space in namespaces(threads) if gone else ():
         index = threads.reading(space.run, partial(threads.index, space.run))
-        named = {p.id for p in index.places.values() if p.metadata.get("run_id") in gone}
-        if named:
-            _drop(threads.core, space.run, named.__contains__)
+        threads.reading(space.run, partial(_of_runs, threads, space.run, index, gone))
+        found.append((space.run, index))
+    for run, index in found:
+        if threads.reading(run, partial(_of_runs, threads, run, index, gone)):
+            _drop(threads, run, partial(_of_runs, threads, run, gone=gone))
+    for _, index in found:
+        index.check()
+
+
+def _of_runs(threads: Threads, run: str, index: Index, gone: set[str]) -> set[str]:
+    """The checkpoints that these runs of LangGraph's wrote. Raises `ValueError` if others need them."""
+    named = {p.id for p in index.all_places() if p.metadata.get("run_id") in gone}
+    found = bereft(threads, run, index, named) if named else None
+    if found is not None:
+        raise ValueError(
+            f"nothing was deleted: channels of checkpoint {found[0]} in {run!r} are rebuilt from "
+            f"checkpoint {found[1]}; delete the runs that came later, too, or the thread"
+        )
+    return named
 
 
 def prune(threads: Threads, thread_ids: Sequence[str], strategy: str) -> None:
-    """Keep the newest checkpoint of each namespace, and what it needs; or delete all of them."""
+    """Keep the newest checkpoint of each namespace, and what it needs; or delete all of them.
+
+    Raises `CheckpointCorruptedError` where an entry is damaged, and deletes nothing there.
+    """
     if strategy not in ("keep_latest", "delete"):
         raise ValueError(f"strategy must be keep_latest or delete, not {strategy!r}")
     for thread in map(str, thread_ids):
@@ -54,34 +89,37 @@ def prune(threads: Threads, thread_ids: Sequence[str], strategy: str) -> None:
             delete_thread(threads, thread)
             continue
         for space in namespaces(threads, thread):
-            _prune(threads, space)
+            _drop(threads, space.run, partial(_not_needed, threads, space.run))
 
 
-def _prune(threads: Threads, space: Namespace) -> None:
-    def stays() -> set[str]:
-        index = threads.index(space.run)
-        newest = index.newest()
-        return set() if newest is None else needed(threads, space.run, index, newest)
+def _not_needed(threads: Threads, run: str, index: Index) -> set[str]:
+    """All checkpoints but the newest one, and those that it needs."""
+    index.check()
+    newest = index.newest()
+    if newest is None:
+        return set()
+    kept = needed(threads, run, index, newest)
+    return {place.id for place in index.all_places()} - kept
 
-    kept = threads.reading(space.run, stays)
-    if kept:
-        _drop(threads.core, space.run, lambda name: name not in kept)
 
+def _drop(threads: Threads, run: str, which: Callable[[Index], set[str]]) -> None:
+    """Delete the checkpoints that are to go, with their writes.
 
-def _drop(core: Core, run: str, goes: Callable[[str], bool]) -> None:
-    """Delete the checkpoints that are to go, with their writes."""
+    They are chosen anew if somebody saves meanwhile.
+    """
 
     def chosen(live: list[Entry], branch: list[int]) -> list[int]:
+        goes = which(threads.index(run))
         found = []
         for entry in live:
-            note = note_of(entry)
+            note = note_of(entry, metadata=False)
             name = note.of if isinstance(note, WritesNote) else note.id if note else None
-            if name is not None and goes(name):
+            if name in goes:
                 found.append(entry.seq)
         return found
 
-    with suppress(CheckpointNotFoundError):  # somebody else deleted the whole run
-        deleting.drop(core, run, chosen, force=True)
+    with suppress(CheckpointNotFoundError):  # there is no such run, or somebody else deleted it
+        deleting.drop(threads.core, run, chosen, force=True)
 
 
 def copy_thread(

@@ -11,8 +11,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
-from holdfast.errors import CheckpointCorruptedError
+from holdfast.errors import CheckpointCorruptedError, RunMismatchError
 from holdfast.integrations.langgraph.layout import (
+    FLOW,
     CheckpointNote,
     Typed,
     WritesNote,
@@ -61,6 +62,12 @@ class Place(NamedTuple):
     entry: Entry  # without its body
 
     @property
+    def first(self) -> int:
+        """The seq of its first entry: writes that it lists arrived before it."""
+        note = note_of(self.entry, metadata=False)
+        return min((self.seq, *note.early)) if isinstance(note, CheckpointNote) else self.seq
+
+    @property
     def metadata(self) -> dict[str, Any]:
         """LangGraph's metadata of the checkpoint."""
         note = note_of(self.entry)
@@ -75,7 +82,8 @@ class Index:
         self.head: Head | None = None  # how far it goes
         self.places: dict[str, Place] = {}
         self.writes: dict[str, list[int]] = {}  # by checkpoint: the seqs of its writes
-        self.damage: CheckpointCorruptedError | None = None
+        self.damages: list[CheckpointCorruptedError] = []
+        self._lock = threading.RLock()  # one thread may list what another one adds to
         self._parents: dict[int, int | None] = {}
         self._current: int | None = None  # the seq of the current state
         self._left: frozenset[int] | None = frozenset()  # what rollbacks left; None: to be found
@@ -83,8 +91,13 @@ class Index:
     def __len__(self) -> int:
         return len(self._parents)
 
-    def add(self, entry: Entry) -> None:
-        """Take note of the next entry."""
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Take note of the next entries."""
+        with self._lock:
+            for entry in entries:
+                self._add(entry)
+
+    def _add(self, entry: Entry) -> None:
         self.head = entry.seq, entry.digest
         if entry.kind in CARRY_STATE:
             self._parents[entry.seq] = entry.parent
@@ -103,29 +116,50 @@ class Index:
     @property
     def left_behind(self) -> frozenset[int]:
         """The seqs of what rollbacks left behind."""
-        if self._left is None:
-            current: set[int] = set()
-            seq = self._current
-            while seq is not None and seq not in current:
-                current.add(seq)
-                seq = self._parents.get(seq)
-            self._left = frozenset(self._parents.keys() - current)
-        return self._left
+        with self._lock:
+            if self._left is None:
+                current: set[int] = set()
+                seq = self._current
+                while seq is not None and seq not in current:
+                    current.add(seq)
+                    seq = self._parents.get(seq)
+                self._left = frozenset(self._parents.keys() - current)
+            return self._left
+
+    def all_places(self) -> list[Place]:
+        """The checkpoints, oldest first, with those that a rollback left behind."""
+        with self._lock:
+            return list(self.places.values())
 
     def newest_first(self) -> Iterator[Place]:
         """The checkpoints, without those that a rollback left behind."""
-        left = self.left_behind
-        return (place for place in reversed(self.places.values()) if place.seq not in left)
+        with self._lock:
+            left, places = self.left_behind, self.all_places()
+        return (place for place in reversed(places) if place.seq not in left)
 
     def newest(self) -> Place | None:
         """The current checkpoint."""
-        return next(self.newest_first(), None)
+        with self._lock:
+            left = self.left_behind
+            places = reversed(self.places.values())
+            return next((place for place in places if place.seq not in left), None)
 
     def writes_of(self, place: Place) -> list[int]:
         """The seqs of a checkpoint's writes, without those that a rollback left behind."""
-        found = self.writes.get(place.id, [])
-        left = self.left_behind
+        with self._lock:
+            found, left = list(self.writes.get(place.id, ())), self.left_behind
         return [seq for seq in found if seq not in left] if place.seq not in left else found
+
+    def check(self, places: Iterable[Place] = ()) -> None:
+        """Raise if an entry is damaged that may belong to one of these checkpoints, or to any.
+
+        Nothing tells what a damaged entry held. The writes of a checkpoint come after it, but for
+        those that it lists.
+        """
+        first = min((place.first for place in places), default=0)
+        for error in self.damages:
+            if error.seq is None or error.seq >= first:
+                raise error
 
 
 class Threads:
@@ -135,6 +169,8 @@ class Threads:
         self._core = core
         self._lock = threading.Lock()
         self._indexes: OrderedDict[str, Index] = OrderedDict()
+        self._sizes: dict[str, int] = {}  # of the indexes
+        self._total = 0  # of the sizes
 
     @property
     def core(self) -> Core:
@@ -147,9 +183,15 @@ class Threads:
             return self.core.journals.undisturbed(run, read)
 
     def head(self, run: str) -> Entry | None:
-        """The newest entry of a run; None if there is no such run."""
+        """The newest entry of a run; None if there is no such run.
+
+        Raises `RunMismatchError` for a run that is no thread of LangGraph's.
+        """
         head = self.core.journals.checked_head(run)
-        return None if head is None or erases(head) else head
+        if head is None or erases(head):
+            return None
+        check_flow(head)
+        return head
 
     def newest(self, head: Entry) -> Found | None:
         """The checkpoint that is current at this head, whatever the length of the run."""
@@ -194,7 +236,8 @@ class Threads:
         try:
             entry = self.core.journals.entry(run, seq)
         except CheckpointCorruptedError:
-            if self.core.journals.head_seq(run) in (None, *range(seq)):
+            head = self.core.journals.head_seq(run)
+            if head is None or head < seq:
                 return None
             raise
         note = None if entry is None else note_of(entry)
@@ -211,24 +254,23 @@ class Threads:
         with self._lock:
             self._indexes[run] = found
             self._indexes.move_to_end(run)
-            total = sum(map(len, self._indexes.values()))
-            while total > _MOST_PLACES and len(self._indexes) > 1:
-                total -= len(self._indexes.popitem(last=False)[1])
+            self._total += len(found) - self._sizes.get(run, 0)
+            self._sizes[run] = len(found)
+            while self._total > _MOST_PLACES and len(self._indexes) > 1:
+                self._total -= self._sizes.pop(self._indexes.popitem(last=False)[0])
         return found
 
     def _built(self, run: str) -> Index:
         index = Index()
-
-        def damaged(error: CheckpointCorruptedError) -> None:
-            index.damage = index.damage or error
-
-        for entry in self.core.journals.entries(run, damage=damaged):
-            index.add(entry)
+        entries = list(self.core.journals.entries(run, damage=index.damages.append))
+        if entries and not erases(entries[-1]):
+            check_flow(entries[-1])
+        index.add(entries)
         return index
 
     def _extended(self, run: str, known: Index) -> Index | None:
         """The index with what is new; None if it must be built again."""
-        if known.head is None or known.damage is not None:
+        if known.head is None or known.damages:
             return None
         seq, digest = known.head
         news = self.core.journals.store.read(run, after=seq - 1, bodies=False)
@@ -242,8 +284,7 @@ class Threads:
         with self._lock:
             if known.head != (seq, digest):
                 return None  # another thread was faster
-            for entry in news:
-                known.add(entry)
+            known.add(news)
         return known
 
     def at(self, run: str, index: Index, place: Place) -> Found | None:
@@ -307,6 +348,12 @@ class Threads:
                 note = note_of(entry) if entry.seq in wanted else None
                 if isinstance(note, WritesNote):
                     yield entry.seq, self._writes(entry, note)
+
+
+def check_flow(head: Entry) -> None:
+    """Raise `RunMismatchError` for the head of a run that is no thread of LangGraph's."""
+    if head.flow != FLOW:
+        raise RunMismatchError(head.run, "flow", head.flow, FLOW)
 
 
 def _stretches(seqs: list[int]) -> Iterator[tuple[int, int, set[int]]]:
