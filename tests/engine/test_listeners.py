@@ -38,6 +38,7 @@ from holdfast.kernel.observing import Observer
 from holdfast.manager import CheckpointManager
 from holdfast.pipeline import Pipeline
 from holdfast.workflow import ask, step, workflow
+from tests.waiting import PATIENCE
 
 
 @step
@@ -234,6 +235,39 @@ def test_a_run_does_not_wait_for_a_slow_listener(
         assert engine.run_sync(child(1)) == 2  # to its end
         go_on.set()
     assert 3 <= len(heard) <= 4  # what waited, and perhaps what it had begun with
+    assert "slow is too slow" in caplog.text
+
+
+def test_what_waits_for_a_slow_listener_is_bounded_in_bytes(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observing, "MOST_WAITING_BYTES", 100_000)
+    go_on, heard = threading.Event(), Seen()
+
+    def slow(event: Event) -> None:
+        go_on.wait()
+        heard(event)
+
+    @step
+    def large(n: int) -> bytes:
+        hf.current_step().emit({"part": [b"y" * 30_000]})
+        return b"x" * 30_000
+
+    @workflow
+    async def many() -> bytes:
+        for n in range(10):
+            await large(n)
+        return b"z" * 30_000
+
+    with hf.Engine("memory://", listeners=[slow]) as engine:
+        engine.run_sync(many())
+        go_on.set()
+        observing.flush(engine.checkpointer.core.observers, PATIENCE)
+        held = heard.of(StepCompleted, StepOutput)
+        assert 3 <= len(held) <= 5
+        heard.clear()
+        engine.run_sync(many())
+    assert heard.of(StepCompleted), "there is room again"
     assert "slow is too slow" in caplog.text
 
 

@@ -6,13 +6,16 @@ Users import them from `holdfast.events`. Those of a checkpointer are in `holdfa
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 from holdfast.errors import StepFailedError
 from holdfast.kernel.events import Event as Event  # others have it from here
+
+_MOST_MEASURED: Final = 100_000  # objects in a value
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,11 @@ class StepOutput(StepEvent):
 
     value: Any
 
+    @property
+    def held(self) -> int:
+        """About how many bytes its value has."""
+        return _size(self.value)
+
 
 @dataclass(frozen=True, slots=True)
 class StepCompleted(StepEvent):
@@ -64,8 +72,14 @@ class StepCompleted(StepEvent):
     duration: float = 0.0
     attempts: int = 1
     _show: Callable[[], Any] = field(default=lambda: None, repr=False, compare=False)
+    _size: int = field(default=0, repr=False, compare=False)
 
     also: ClassVar[tuple[str, ...]] = ("value",)
+
+    @property
+    def held(self) -> int:
+        """How many bytes its result has, as recorded."""
+        return self._size
 
     @property
     def value(self) -> Any:
@@ -188,6 +202,11 @@ class RunCompleted(Event):
 
     stops: ClassVar[bool] = True
 
+    @property
+    def held(self) -> int:
+        """About how many bytes its result has."""
+        return _size(self.result)
+
     def kept(self) -> Self:
         """The event with a copy of the result, which belongs to whoever executed the run."""
         return replace(self, result=copied(self.result))
@@ -240,3 +259,23 @@ def copied(value: Any) -> Any:
         return copy.deepcopy(value)
     except Exception:  # it may raise anything: a generator, a lock, a class of the user's
         return value
+
+
+def _size(value: Any) -> int:
+    """About how many bytes a value has, with what is in it."""
+    size = 0
+    seen: set[int] = set()
+    todo = [value]
+    while todo and len(seen) < _MOST_MEASURED:
+        one = todo.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        size += sys.getsizeof(one, 0)
+        if isinstance(one, dict):
+            todo += [*one.keys(), *one.values()]
+        elif isinstance(one, list | tuple | set | frozenset):
+            todo += one
+        else:
+            todo += getattr(one, "__dict__", {}).values()
+    return size

@@ -42,6 +42,11 @@ class Event:
         """The names of what it says."""
         return [one.name for one in fields(cls) if not one.name.startswith("_")] + [*cls.also]
 
+    @property
+    def held(self) -> int:
+        """About how many bytes of values it keeps in memory."""
+        return 0
+
     def kept(self) -> Self:
         """The event for one who looks at it later: nothing in it changes until then."""
         return self

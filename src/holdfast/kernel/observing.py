@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 log: Final = logger()
 
 MOST_WAITING: Final = 10_000  # events that a slow listener may be behind; what is more, is dropped
+MOST_WAITING_BYTES: Final = 64 << 20  # the same of the values in them
 CLOSING_SECONDS: Final = 5.0  # that closing waits for listeners
 _IDLE_SECONDS: Final = 10.0  # then its thread ends; the next event starts another
 
@@ -89,7 +90,7 @@ class Behind(Observer):
     """Calls one listener with events, in their order, in a thread of its own.
 
     An async one runs on an event loop of that thread. When more than `MOST_WAITING` events wait,
-    new ones are dropped, and that is logged.
+    or values of more than `MOST_WAITING_BYTES`, new ones are dropped, and that is logged.
     """
 
     def __init__(self, listener: Callable[[Event], Any]) -> None:
@@ -101,7 +102,9 @@ class Behind(Observer):
 
     def _reset(self) -> None:
         """A child of fork() has the listener, but neither its thread nor what waits for it."""
-        self._waiting: deque[Event] = deque()
+        self._waiting: deque[tuple[Event, int]] = deque()  # and the bytes that it holds
+        self._held = 0
+        self._counting = threading.RLock()  # a finalizer may tell something while it is held
         self._bell: SimpleQueue[None] = (
             SimpleQueue()
         )  # unlike a lock, it may be rung by a finalizer
@@ -119,10 +122,15 @@ class Behind(Observer):
 
     def on_event(self, event: Event) -> None:
         """Have the listener called with it, later."""
-        if len(self._waiting) >= MOST_WAITING:
+        if len(self._waiting) >= MOST_WAITING or self._held >= MOST_WAITING_BYTES:
             self._dropped += 1
             return
-        self._waiting.append(event.kept())
+        event = event.kept()
+        held = event.held
+        if held:
+            with self._counting:
+                self._held += held
+        self._waiting.append((event, held))
         if self._thread is None:
             self._start()
         elif self._asleep:
@@ -164,7 +172,11 @@ class Behind(Observer):
         call = _Caller(self._listener, self.log_failure)
         try:
             while self._more_comes():
-                call(self._waiting.popleft())
+                event, held = self._waiting.popleft()
+                if held:
+                    with self._counting:
+                        self._held -= held
+                call(event)
         finally:
             call.close()
             if self._waiting:  # came at the very end

@@ -86,8 +86,9 @@ class Results:
             if self._run.heard:
                 show = self._run.program.show(task, item.stored)
                 spent = (item.done.duration, item.done.attempts)
+                size = len(item.draft.encoding or b"")
                 self._run.emit(
-                    ev.StepCompleted(self._run.run_id, task.key, task.name, *spent, show)
+                    ev.StepCompleted(self._run.run_id, task.key, task.name, *spent, show, size)
                 )
             self._run.program.accept(task, item.handed_on, item.stored)
         if self._run.heard:
