@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import enum
 import pickle
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -337,6 +339,36 @@ def test_a_state_that_is_not_langgraphs_is_damage_and_not_an_empty_thread() -> N
     cp.save("mine", {"x": 1})
     with pytest.raises(hf.RunMismatchError):
         put(saver, thread("mine"), 0, value=1)
+
+
+@pytest.mark.parametrize("seq", [1, 4])
+def test_all_other_checkpoints_are_listed_before_a_damaged_one_is_raised(
+    seq: int, tmp_path: Path
+) -> None:
+    with HoldfastSaver(tmp_path / "agents.db") as saver:
+        for number in range(4):
+            put(saver, thread(), number, value=f"{number}" * 100)
+    with closing(sqlite3.connect(tmp_path / "agents.db")) as db, db:
+        db.execute("UPDATE holdfast_entries SET body = x'00' WHERE run = 't' AND seq = ?", (seq,))
+    with HoldfastSaver(tmp_path / "agents.db") as saver:
+        found = []
+        with pytest.raises(hf.CheckpointCorruptedError, match=f"t@{seq}"):
+            for one in saver.list(thread()):
+                found.append(one.metadata["step"])
+    readable = {1: [3, 2, 1], 4: [2, 1, 0]}
+    assert found == readable[seq]
+
+
+def test_all_other_threads_are_listed_before_one_with_a_foreign_state_is_raised() -> None:
+    cp = hf.SyncCheckpointer("memory://")
+    saver = HoldfastSaver(cp)
+    put(saver, thread(), 0, value="fine")
+    cp.fork("t", run_id="odd", state={"channel_values": {"value": "plain"}})
+    put(saver, thread("z"), 0, value="fine, too")
+    listed = saver.list(None)
+    assert {next(listed).config["configurable"]["thread_id"] for _ in "tz"} == {"t", "z"}
+    with pytest.raises(hf.CheckpointCorruptedError, match="odd"):
+        next(listed)
 
 
 @pytest.mark.parametrize(

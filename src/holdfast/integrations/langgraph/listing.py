@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby, islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.integrations.langgraph.layout import (
@@ -20,6 +20,8 @@ from holdfast.integrations.langgraph.layout import (
 from holdfast.integrations.langgraph.threads import Found, Index, Place, Threads, Writes
 from holdfast.kernel.reader import all_runs
 from holdfast.store import RunFilter
+
+T = TypeVar("T")
 
 COUNTERS: Final = "counters_since_delta_snapshot"
 """In the metadata of a checkpoint: the delta channels that are rebuilt from its ancestors."""
@@ -63,14 +65,16 @@ def matching(
     where: Mapping[str, Any] | None,
     before: str | None,
     limit: int | None,
-) -> Iterator[tuple[Namespace, Found]]:
-    """The checkpoints that match, newest first, with their states.
+    make: Callable[[Namespace, Found], T],
+) -> Iterator[T]:
+    """What `make` makes of the checkpoints that match, newest first.
 
     Damage is raised when everything else was listed.
     """
     only = wanted.get("checkpoint_id")
     found: list[tuple[Place, Namespace, Index]] = []
     indexes: list[Index] = []
+    unread: list[CheckpointCorruptedError] = []
     spaces = namespaces(threads, wanted.get("thread_id"), wanted.get("checkpoint_ns"))
     for space in spaces:
         index = threads.reading(space.run, partial(threads.index, space.run))
@@ -82,7 +86,15 @@ def matching(
     listed = found[:limit]
     for (space, index), group in groupby(listed, key=lambda each: each[1:]):
         places = (place for place, _, _ in group)
-        yield from ((space, each) for each in threads.passing(space.run, index, places))
+        for each in threads.passing(space.run, index, places, unread.append):
+            try:
+                made = make(space, each)
+            except CheckpointCorruptedError as error:
+                unread.append(error)
+            else:
+                yield made
+    if unread:
+        raise unread[0]
     for index in indexes:
         if limit is None or len(found) < limit:
             index.check()

@@ -290,11 +290,18 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         """The checkpoints that match, newest first.
 
         Those that a `rollback` left behind are not listed; they can still be got by their ids.
+        If some are damaged, all others are listed before `CheckpointCorruptedError` is raised.
         """
         wanted = (config or {}).get("configurable", {})
         end = get_checkpoint_id(before) if before else None
-        found = listing.matching(self._threads, wanted, filter, end, limit)
-        return (self._tuple(*space, each) for space, each in found)
+        return listing.matching(
+            self._threads,
+            wanted,
+            filter,
+            end,
+            limit,
+            lambda space, found: self._tuple(*space, found),
+        )
 
     async def alist(
         self,

@@ -291,22 +291,50 @@ class Threads:
         """The checkpoint at a place; None if it was deleted since."""
         return next(self.passing(run, index, [place]), None)
 
-    def passing(self, run: str, index: Index, places: Iterable[Place]) -> Iterator[Found]:
-        """The checkpoints at these places, newest first, a few at a time in one pass each."""
+    def passing(
+        self,
+        run: str,
+        index: Index,
+        places: Iterable[Place],
+        damage: Callable[[CheckpointCorruptedError], None] | None = None,
+    ) -> Iterator[Found]:
+        """The checkpoints at these places, newest first, a few at a time in one pass each.
+
+        `damage` is told of those that can't be read, and the others follow; without it, the first
+        one raises.
+        """
         chunk: list[Place] = []
         weight = 0
         for place in places:
             far = bool(chunk) and chunk[-1].seq - place.seq > _FAR
             if chunk and (far or len(chunk) >= _PASS_STATES or weight > _PASS_BYTES):
-                yield from self._pass(run, index, chunk)
+                yield from self._pass(run, index, chunk, damage)
                 chunk, weight = [], 0
             chunk.append(place)
             weight += place.size
         if chunk:
-            yield from self._pass(run, index, chunk)
+            yield from self._pass(run, index, chunk, damage)
 
-    def _pass(self, run: str, index: Index, places: list[Place]) -> list[Found]:
-        return self.reading(run, lambda: list(self._read(run, index, places)))
+    def _pass(
+        self,
+        run: str,
+        index: Index,
+        places: list[Place],
+        damage: Callable[[CheckpointCorruptedError], None] | None,
+    ) -> Iterator[Found]:
+        try:
+            found = self.reading(run, lambda: list(self._read(run, index, places)))
+        except CheckpointCorruptedError as error:
+            if damage is None:
+                raise
+            if len(places) == 1:
+                damage(error)
+                return
+        else:
+            yield from found
+            return
+        for place in places:
+            yield from self._pass(run, index, [place], damage)
 
     def _read(self, run: str, index: Index, places: list[Place]) -> Iterator[Found]:
         journals = self.core.journals
