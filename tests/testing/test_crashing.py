@@ -184,6 +184,55 @@ def test_a_flow_whose_result_is_random_is_said_to_be_like_no_other_run_of_it() -
     assert crash_at_every_step(dice, view=lambda result: result["doubled"]).ok
 
 
+def test_a_flow_with_steps_that_return_a_time_can_be_tested_as_the_message_advises() -> None:
+    @step
+    def stamp() -> float:
+        return random.SystemRandom().random()
+
+    @workflow
+    async def inner() -> float:
+        return await stamp()
+
+    @workflow
+    async def stamped() -> dict[str, float]:
+        first = await stamp()
+        return {"first": first, "second": await stamp(), "inner": await inner(), "n": len(SEEN)}
+
+    with pytest.raises(CrashTestError) as caught:
+        crash_at_every_step(stamped)
+    text = str(caught.value)
+    assert "step 'stamp#2' returned something else" in text
+    assert "the outcome differs" in text
+    assert "varying=['stamp', 'inner//stamp', 'inner']" in text
+    assert "view=" in text
+    report = crash_at_every_step(
+        stamped, varying=["stamp", "inner"], view=lambda result: result["n"], limit=8
+    )
+    assert report.ok
+
+
+def test_what_a_crash_does_to_other_steps_is_caught_beside_one_that_varies() -> None:
+    @step
+    def stamp() -> float:
+        SEEN.append("stamp")
+        return random.SystemRandom().random()
+
+    @step
+    def seen(index: int) -> int:
+        return len(SEEN)
+
+    @workflow
+    async def forgetful() -> None:
+        await stamp()
+        await for_each([0], seen)
+
+    with pytest.raises(CrashTestError, match=r"step 'seen\[0\]' returned something else"):
+        crash_at_every_step(forgetful, varying=["stamp"])
+    assert crash_at_every_step(forgetful, varying=["*"], limit=4).ok
+    with pytest.raises(TypeError, match=r"varying=\['stamp'\]"):
+        crash_at_every_step(forgetful, varying="stamp")
+
+
 def test_how_a_flow_fails_is_compared_too() -> None:
     @step
     def refuse() -> None:

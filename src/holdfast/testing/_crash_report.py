@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -17,7 +17,7 @@ _CHANGES: Final = 5  # lines of one difference
 _HINTS: Final = {
     "unlike": (
         "Such a flow can't be compared with itself. Where the difference is meant to be (a time, a "
-        "random id), give view=: what of the result must be equal. Files: ignore=."
+        "random id), say what is not compared: {advice}."
     ),
     "outcome": (
         "A resumed run has what was recorded, and nothing else. Look for what the flow keeps "
@@ -26,7 +26,8 @@ _HINTS: Final = {
     ),
     "value": (
         "A step's result depends on something that is neither recorded nor passed to it: a global, "
-        "an attribute, a closure, the time, or what the killed process left behind."
+        "an attribute, a closure, the time, or what the killed process left behind. If it is meant "
+        "to differ from run to run, name the step in varying=."
     ),
     "world": (
         "No step was under way at the crash: what happened twice, or not at all, is not in a step. "
@@ -44,6 +45,7 @@ class CrashProblem:
     kind: str  # unlike, outcome, value, world, again, resume
     what: str
     details: tuple[str, ...] = ()
+    step: str = ""  # whose result it is about
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,18 @@ class CrashReport:
         lines = [f"{self.flow}: two runs that nobody disturbed differ"]
         for problem in self.unlike:
             lines += ["", f"  {problem.what}", *(f"    {line}" for line in problem.details)]
-        return [*lines, "", _HINTS["unlike"]]
+        return [*lines, "", _HINTS["unlike"].format(advice=", ".join(self._advice()))]
+
+    def _advice(self) -> Iterator[str]:
+        """The options that leave out what differs between two undisturbed runs."""
+        steps = {step_name(problem.step): None for problem in self.unlike if problem.step}
+        if steps:
+            yield f"varying={list(steps)!r}"
+        kinds = {problem.kind for problem in self.unlike}
+        if "outcome" in kinds:
+            yield "view= (returns what of the result must be equal)"
+        if "world" in kinds:
+            yield "ignore= (patterns of files), or less in observe="
 
     def _told(self) -> list[str]:
         bad = [crash for crash in self.crashes if crash.problems]
@@ -131,6 +144,11 @@ class CrashTestError(AssertionError):
 
     def __str__(self) -> str:
         return str(self.report)
+
+
+def step_name(key: str) -> str:
+    """A step's key without what counts its calls: `stamp` of `stamp#2` and of `stamp[0]`."""
+    return re.sub(r"(?:#[0-9]+|\[[0-9]+\])+$", "", key)
 
 
 def difference(old: Any, new: Any) -> tuple[str, ...]:

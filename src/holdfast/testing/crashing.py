@@ -16,6 +16,8 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +31,7 @@ from holdfast.testing._crash_report import (
     CrashReport,
     CrashTestError,
     difference,
+    step_name,
 )
 from holdfast.testing._directories import WatchedDirectory
 from holdfast.testing._victims import Job, Notes, Step, execute, read_notes, resume
@@ -48,6 +51,7 @@ def crash_at_every_step(
     prepare: Callable[[], object] | None = None,
     observe: Callable[[], object] | None = None,
     view: Callable[[Any], Any] | None = None,
+    varying: Iterable[str] = (),
     store: str = "sqlite",
     limit: int = 200,
     timeout: float = 60.0,
@@ -66,9 +70,11 @@ def crash_at_every_step(
 
     `answers` has by key what the questions of the flow are answered. `directory` is put back to
     what it is now before each run. `prepare` is called before each run, in its process. `view`
-    returns what of a result is compared. `store` is `sqlite`, `file`, or the URL of a server: there
-    each run has an id of its own, and stays. Of more than `limit` points, so many are tried. A
-    process may take `timeout` seconds. Other options are those of `hf.Engine`.
+    returns what of the flow's result is compared. `varying` has the names of steps whose results
+    differ from run to run, such as times and ids, and are not compared: `["stamp", "agent/*"]`.
+    `store` is `sqlite`, `file`, or the URL of a server: there each run has an id of its own, and
+    stays. Of more than `limit` points, so many are tried. A process may take `timeout` seconds.
+    Other options are those of `hf.Engine`.
 
     Raises `CrashTestError`, an `AssertionError` that says what differs, unless `check` is False, and
     `RuntimeError` if the flow can't be executed undisturbed. Processes are made by fork(): threads
@@ -80,6 +86,8 @@ def crash_at_every_step(
     if not isinstance(call, Call):
         raise TypeError(f"{flow!r} is no flow and no call of one; give report('Brest')")
     call.use()
+    if isinstance(varying, str):
+        raise TypeError(f"varying is a list: varying=[{varying!r}]")
     if limit < 1:
         raise ValueError(f"limit={limit} would try nothing; give 1 or more")
     job = Job(call, options, answers or {}, view, prepare, observe, timeout)
@@ -88,7 +96,7 @@ def crash_at_every_step(
     try:
         if directory is not None:
             watched = WatchedDirectory(Path(directory), place / "before", ignore)
-        report = _Trials(job, place, store, watched).report(limit)
+        report = _Trials(job, place, store, watched, tuple(varying)).report(limit)
     finally:
         if watched is not None:
             watched.put_back_at_the_end()
@@ -101,11 +109,19 @@ def crash_at_every_step(
 class _Trials:
     """The runs of one flow, undisturbed and killed."""
 
-    def __init__(self, job: Job, place: Path, store: str, watched: WatchedDirectory | None) -> None:
+    def __init__(
+        self,
+        job: Job,
+        place: Path,
+        store: str,
+        watched: WatchedDirectory | None,
+        varying: tuple[str, ...],
+    ) -> None:
         self._job = job
         self._place = place
         self._store = store
         self._watched = watched
+        self._varying = varying
         self._count = 0
         if store.startswith("memory"):
             raise ValueError("memory:// outlives no process; give 'sqlite', 'file' or a URL")
@@ -116,7 +132,7 @@ class _Trials:
         for module in first.imported:  # once, rather than in every process
             importlib.import_module(module)
         second, files_again = self._undisturbed()
-        unlike = tuple(_compared(first, second, files, files_again))
+        unlike = tuple(_compared(first, second, files, files_again, every_value=True))
         if unlike:
             return CrashReport(name, first.points, (), unlike)
         crashes = [self._crash(point, first, files) for point in _spread(first.points, limit)]
@@ -125,7 +141,7 @@ class _Trials:
     def _undisturbed(self) -> tuple[Notes, Any]:
         place, url, run_id = self._new()
         code = execute(self._job, url, run_id, place)
-        notes = read_notes(place, run_id)
+        notes = self._read(place, run_id)
         if code or not notes.ended:
             name = self._job.call.flow.name
             raise RuntimeError(f"{name} can't be executed: {_why(self._job, code, place)}")
@@ -135,13 +151,13 @@ class _Trials:
         """Kill a run at this point and resume it; None if it ended before."""
         place, url, run_id = self._new()
         code = execute(self._job, url, run_id, place, kill_at=point)
-        killed = read_notes(place, run_id)
+        killed = self._read(place, run_id)
         if not killed.killed and code == 0:
             return None
         problems: list[CrashProblem] = []
         if killed.killed:
             code = resume(self._job, url, run_id, place)
-        notes = read_notes(place, run_id)
+        notes = self._read(place, run_id)
         if code or not notes.ended:
             why = _why(self._job, code, place)
             problems.append(CrashProblem("resume", "resuming it failed", tuple(why.splitlines())))
@@ -164,20 +180,32 @@ class _Trials:
             return place, f"file://{place}/runs", _RUN
         return place, self._store, f"{_RUN}-{new_id()}"
 
+    def _read(self, place: Path, run_id: str) -> Notes:
+        """What the processes of a trial did, without the values that are not compared."""
+        notes = read_notes(place, run_id)
+        notes.values = {
+            step: value
+            for step, value in notes.values.items()
+            if not _is_one_of(step, self._varying)
+        }
+        return notes
+
     def _files(self) -> Any:
         return None if self._watched is None else self._watched.look()
 
 
-def _compared(first: Notes, other: Notes, files: Any, other_files: Any) -> Iterator[CrashProblem]:
-    """How a run differs from the undisturbed one."""
+def _compared(
+    first: Notes, other: Notes, files: Any, other_files: Any, *, every_value: bool = False
+) -> Iterator[CrashProblem]:
+    """How a run differs from the undisturbed one. After the first value, the others follow."""
     if other.again:
         names = ", ".join(sorted(repr(_named(step)) for step in other.again))
         yield CrashProblem("again", f"{names} was recorded, and was executed again")
-    unlike = _unlike_values(first, other)
-    if unlike is not None:
-        key, old, new = unlike
-        yield CrashProblem("value", f"step {key!r} returned something else", difference(old, new))
-    elif first.outcome != other.outcome:
+    unlike = list(islice(_unlike_values(first, other), None if every_value else 1))
+    for key, old, new in unlike:
+        what = f"step {key!r} returned something else"
+        yield CrashProblem("value", what, difference(old, new), key)
+    if first.outcome != other.outcome and (every_value or not unlike):
         yield CrashProblem(
             "outcome", "the outcome differs", difference(_shown(first), _shown(other))
         )
@@ -191,12 +219,19 @@ def _compared(first: Notes, other: Notes, files: Any, other_files: Any) -> Itera
         )
 
 
-def _unlike_values(first: Notes, other: Notes) -> tuple[str, Any, Any] | None:
-    """The first step whose result is not that of the undisturbed run."""
+def _unlike_values(first: Notes, other: Notes) -> Iterator[tuple[str, Any, Any]]:
+    """The steps whose results are not those of the undisturbed run."""
     for step, value in other.values.items():
         if step in first.values and first.values[step] != value:
-            return _named(step), first.values[step], value
-    return None
+            yield _named(step), first.values[step], value
+
+
+def _is_one_of(step: Step, patterns: Iterable[str]) -> bool:
+    """Whether a pattern is the name of a step: also of its later calls, and in a child run."""
+    names = {_named(step), step[1]}
+    names |= {step_name(name) for name in names}
+    literal = (pattern.replace("[", "[[]") for pattern in patterns)  # in a key it is an index
+    return any(fnmatchcase(name, pattern) for pattern in literal for name in names)
 
 
 def _shown(notes: Notes) -> Any:
