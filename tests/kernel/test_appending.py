@@ -11,7 +11,7 @@ import pytest
 import holdfast as hf
 from holdfast.codec import envelope
 from holdfast.codec.meta import dump_meta
-from holdfast.kernel.appending import append, append_at, append_if
+from holdfast.kernel.appending import append, append_at, append_if, is_durable, submit
 from holdfast.kernel.journal import Draft
 from holdfast.model import Entry, Kind, Status
 from holdfast.stores import MemoryStore
@@ -133,3 +133,18 @@ def test_an_append_that_lost_its_place_keeps_nothing_until_the_collector_comes()
         assert watched() is None
     finally:
         gc.enable()
+
+
+def test_a_large_state_follows_a_result_that_is_still_on_its_way(tmp_path: Path) -> None:
+    with hf.SyncCheckpointer(tmp_path / "runs.db") as first:
+        first.save("run", BIG)
+    result = Draft(Kind.RESULT.value, Status.OPEN.value, step="s", meta=dump_meta({}))
+    with hf.SyncCheckpointer(tmp_path / "runs.db") as cold:
+        core = cold.core
+        encoding = core.journals.encode({"text": BIG["text"] + "more"})
+        core.drive(submit(core, "run", result._replace(encoding=core.journals.encode(1))))
+        state = Draft(Kind.CHECKPOINT.value, Status.OPEN.value, encoding)
+        ticket = core.drive(submit(core, "run", state))
+        core.drive(is_durable(ticket))
+        assert cold.load("run").state["text"].endswith("more")
+        assert len(ticket.entries[-1].body) < len(encoding) / 4, "a delta"

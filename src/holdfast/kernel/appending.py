@@ -254,6 +254,11 @@ def known_tip(core: Core, run: str, draft: Draft, deadline: float) -> Op[Tip]:
     while tip is None or (with_state and tip.lacks_state):
         look = partial(journals.fetch_tip, run, with_state=with_state)
         tip = yield from _reached(core, run, deadline, look)
+        if with_state and tip.lacks_state:  # it is ahead of the store, by what is on its way there
+            if journals.clock.monotonic() > deadline:
+                raise CheckpointSaveError(run, "others kept saving to it until the deadline")
+            journals.writer.kick()
+            yield partial(time.sleep, _PAUSE)
     return tip
 
 
