@@ -94,6 +94,7 @@ bench: .bench-venv/installed tools  ## speed and size, side by side with others;
 	.bench-venv/bin/python -m bench.heads --json bench/results/heads.json
 	.bench-venv/bin/python -m bench.workers --json bench/results/workers.json
 	.bench-venv/bin/python -m bench.langgraph --json bench/results/langgraph.json
+	.bench-venv/bin/python -m bench.listeners --json bench/results/listeners.json
 	.bench-venv/bin/python -m bench.imports --json bench/results/imports.json
 
 crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), SCHEDULES simulated (1,000,000), more mutations and states

@@ -1,6 +1,6 @@
 """What events cost: microseconds of CPU for a step in memory, with nobody listening and with some.
 
-python -m bench.listeners [--steps 2000] [--rounds 7]
+python -m bench.listeners [--json FILE] [--steps 2000] [--rounds 7]
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import sys
+import json
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from time import process_time
 from typing import Any
@@ -75,6 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", type=Path, help="write the microseconds here, too")
     given = parser.parse_args()
     engines = kinds()
     found: dict[str, list[float]] = {name: [] for name in engines}
@@ -83,7 +85,8 @@ def main() -> None:
             found[name].append(cost(make, given.steps))
     for name, all_of_them in found.items():
         print(f"{name:<16} {min(all_of_them):7.1f} µs (median {median(all_of_them):.1f})")
-    sys.stdout.flush()
+    if given.json is not None:
+        given.json.write_text(json.dumps(found, indent=2) + "\n")
 
 
 if __name__ == "__main__":
