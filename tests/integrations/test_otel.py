@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +24,7 @@ import holdfast as hf
 from holdfast.graph import END, Graph
 from holdfast.integrations.otel import Metering, Tracing
 from holdfast.workflow import ask, for_each, step, workflow
+from tests.waiting import PATIENCE
 
 
 class Spans:
@@ -81,6 +83,34 @@ def test_a_run_has_a_span_and_its_steps_are_below_it(spans: Spans) -> None:
     assert (of(run)["holdfast.status"], of(run)["holdfast.resumed"]) == ("completed", False)
     assert spans.above(below) == "run tide"
     assert run.status.status_code is StatusCode.UNSET
+
+
+def test_runs_of_the_same_id_in_two_stores_have_spans_of_their_own(spans: Spans) -> None:
+    both = threading.Barrier(2)
+    tracing = Tracing(spans.provider)
+
+    @step
+    def meet() -> None:
+        both.wait(PATIENCE)
+
+    @workflow
+    async def meeting() -> None:
+        await meet()
+
+    async def main() -> None:
+        async with (
+            hf.Engine("memory://", listeners=[tracing]) as one,
+            hf.Engine("memory://", listeners=[tracing]) as other,
+        ):
+            await asyncio.gather(*(engine.run(meeting(), run_id="x") for engine in (one, other)))
+
+    asyncio.run(main())
+    runs = spans.named("run meeting")
+    assert [of(run)["holdfast.status"] for run in runs] == ["completed"] * 2
+    steps = spans.named("step meet")
+    assert {run.context.span_id for run in runs} == {
+        step.parent.span_id for step in steps if step.parent
+    }
 
 
 @pytest.mark.parametrize("where", ["async", "thread", "executor", "for_each", "stream", "node"])

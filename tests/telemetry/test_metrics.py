@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from holdfast.telemetry import Metrics
 from holdfast.telemetry.metrics import MOST_SERIES
 from holdfast.workflow import ask, step, workflow
 from tests.telemetry.exposition import read
+from tests.waiting import PATIENCE
 
 
 @step(retry=2)
@@ -56,6 +58,33 @@ def test_runs_steps_and_saves_are_counted() -> None:
     assert value("holdfast_save_entries_total") >= value("holdfast_save_size_bytes")
     with pytest.raises(KeyError):
         value("holdfast_run_ends_total", run_id="r")
+
+
+def test_runs_of_the_same_id_in_two_stores_are_counted_apart() -> None:
+    metrics = Metrics()
+    both = threading.Barrier(2)
+
+    @step
+    def meet() -> None:
+        both.wait(PATIENCE)
+
+    @workflow
+    async def meeting() -> None:
+        await meet()
+
+    async def main() -> None:
+        async with (
+            hf.Engine("memory://", listeners=[metrics]) as one,
+            hf.Engine("memory://", listeners=[metrics]) as other,
+        ):
+            await asyncio.gather(*(engine.run(meeting(), run_id="x") for engine in (one, other)))
+            again = hf.Engine(one.checkpointer, listeners=[metrics])
+            await again.run(working(False), run_id="y")  # told once, though two engines listen
+
+    asyncio.run(main())
+    assert metrics.value("holdfast_run_ends_total", flow="meeting") == 2
+    assert metrics.value("holdfast_run_ends_total", flow="working") == 1
+    assert metrics.value("holdfast_run_active") == 0
 
 
 def test_a_checkpointer_alone_is_measured() -> None:

@@ -10,13 +10,14 @@ shows arguments, results, error messages or what evidence was found.
 
 from __future__ import annotations
 
+import copy
 import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 try:
     from opentelemetry import context, metrics, trace
@@ -83,6 +84,12 @@ class Tracing(RunObserver):
         self._lock = threading.RLock()  # a finalizer may tell something while it is held
         self._opened: OrderedDict[str, Span] = OrderedDict()  # by what is recorded of them
         self._runs: dict[str, _Spans] = {}
+
+    def of_checkpointer(self) -> Self:
+        """One that knows the runs which are under way there."""
+        one = copy.copy(self)
+        one._runs = {}  # noqa: SLF001 - one of this class
+        return one
 
     def opening(
         self, flow: str, *, submitted: bool, parent: tuple[str, str] | None = None

@@ -82,6 +82,7 @@ class Core:
         self.watching: weakref.WeakSet[Any] = weakref.WeakSet()  # what `watch` returned
         self.watcher: Any = None  # what they wait for, if there were any
         self._observing: list[Observer] = []
+        self._told: dict[Observer, Observer] = {}  # for each of them, the one that is told
         self.observers: tuple[Observer, ...] = ()  # each once
         self._reset()
         on_fork(self._reset)
@@ -111,7 +112,8 @@ class Core:
             self._set_observers()
 
     def _set_observers(self) -> None:
-        self.observers = tuple(dict.fromkeys(self._observing))
+        self._told = {one: self._told.get(one) or one.of_checkpointer() for one in self._observing}
+        self.observers = tuple(self._told.values())
         self.journals.told = self._saved if self.observers else None
 
     def tell(self, event: Event) -> None:

@@ -44,6 +44,10 @@ class Observer:
     def on_event(self, event: Event) -> None:
         """Something happened."""
 
+    def of_checkpointer(self) -> Observer:
+        """The one that another checkpointer tells: ids of runs are unique only there."""
+        return self
+
     def flush(self, seconds: float) -> None:
         """Wait for what is still to be done about earlier events, so long at most."""
 

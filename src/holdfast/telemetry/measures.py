@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from abc import abstractmethod
 from time import perf_counter
-from typing import Any, ClassVar, Final, Literal, NamedTuple
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Self
 
 from holdfast.engine import events as ev
 from holdfast.errors import RunTimeoutError
@@ -105,6 +106,12 @@ class Measuring(Observer):
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a finalizer may tell something while it is held
         self._runs: dict[str, tuple[str, float]] = {}  # under way here: the flow, and since when
+
+    def of_checkpointer(self) -> Self:
+        """One that adds to the same numbers, and knows which runs are under way there."""
+        one = copy.copy(self)
+        one._runs = {}  # noqa: SLF001 - one of this class
+        return one
 
     @abstractmethod
     def add(self, measure: Measure, amount: int, *labels: str) -> None:
