@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import ormsgpack
 import pytest
 from langgraph.types import Command
 
+import holdfast as hf
 from holdfast.integrations.langgraph import HoldfastSaver
 from holdfast.integrations.langgraph.plain import plain
+from holdfast.operations import deleting
 from tests.cli.conftest import Cli
 from tests.cli.langgraph_databases import config, fill, graph, history
 
@@ -62,6 +66,47 @@ def test_a_diff_says_which_messages_were_added(cli: Cli) -> None:
         cli("show", "waiting", "--at", written),
     ):
         assert "is no checkpoint" in refused.err
+
+
+@pytest.mark.usefixtures("app")
+@pytest.mark.parametrize("given", [("waiting",), ("--thread", "waiting")])
+def test_a_forgotten_thread_leaves_nothing_of_its_subgraphs(
+    given: tuple[str, ...], cli: Cli
+) -> None:
+    with hf.SyncCheckpointer() as cp:
+        cp.save("waiting|mine", "a run of somebody else")
+        cp.fork("done", run_id="waiting|fork")
+    assert "2 runs deleted" in cli("forget", *given, "--yes").out
+    with hf.SyncCheckpointer() as cp:
+        left = {run.run_id for run in cp.runs()}
+    assert {run for run in left if run.startswith("waiting")} == {"waiting|mine", "waiting|fork"}
+    assert "done" in left
+    assert b"leg 2" not in b"".join(
+        row[0] for row in bodies("SELECT body FROM holdfast_entries WHERE run LIKE 'waiting%'")
+    )
+
+
+def bodies(query: str) -> list[tuple[bytes]]:
+    with closing(sqlite3.connect(STORE)) as db:
+        return db.execute(query).fetchall()
+
+
+def test_what_is_left_of_a_threads_subgraphs_can_still_be_forgotten(cli: Cli, app: Any) -> None:
+    with hf.SyncCheckpointer() as cp:
+        space = next(run for run in cp.runs() if run.run_id.startswith("waiting|"))
+        assert [run.run_id for run in cp.children("waiting")] == [space.run_id]
+        deleting.clear_if(cp.core, "waiting", lambda _: True)
+    assert "1 run deleted" in cli("forget", "waiting", "--yes").out
+    nothing = cli("forget", "--thread", "waiting", "--yes")
+    assert "0 runs deleted" in nothing.out
+    assert "there is no run of the thread 'waiting'" in nothing.out
+
+
+def test_a_run_that_is_no_thread_of_langgraphs_is_not_forgotten_as_one(cli: Cli) -> None:
+    with hf.SyncCheckpointer() as cp:
+        cp.save("mine", 1)
+    assert "0 runs deleted" in cli("forget", "--thread", "mine", "--yes").out
+    assert cli("runs", "--json").json["run_id"] == "mine"
 
 
 def test_a_fork_of_a_thread_is_a_thread_that_continues(cli: Cli, app: Any) -> None:

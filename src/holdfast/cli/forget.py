@@ -49,6 +49,8 @@ def command(
 ) -> None:
     """Delete RUN, or every run of an owner or a thread, with their child runs and verdicts.
 
+    A LangGraph thread goes with all of its subgraphs, by --thread or as RUN.
+
     The receipt lists each run, with the digest of its last entry and of the tombstone that takes
     its place. A tombstone keeps only the id. If one of the runs is live or paused, nothing is
     deleted without --force. The id of RUN must be given in full.
@@ -85,6 +87,9 @@ def command(
         verb = "would be deleted" if dry_run else "deleted"
         runs = _show.plural(len(done.runs), "run")
         _show.say(f"{runs} {verb}; receipt {document['sha256'][:16]}")
+        if not done.runs:
+            whose = f"owner {owner!r}" if thread_id is None else f"thread {thread_id!r}"
+            _show.say(f"there is no run of the {whose} in this store", "yellow")
         if refused:
             live = _show.plural(len(refused), "run")
             _show.say(f"{live} live or paused: needs --force", "yellow")

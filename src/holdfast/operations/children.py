@@ -2,12 +2,14 @@
 
 A parent's journal names its child runs, and the opening of a child names the run, the step and
 the birth id that it belongs to. A run is a child only if its own opening says so: ids narrow a
-search, but decide nothing.
+search, but decide nothing. The namespaces of a LangGraph thread, which its subgraphs have, count
+as children of the thread's main run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from holdfast.checkpoint import RunInfo
 from holdfast.codec.meta import Meta
@@ -19,6 +21,9 @@ from holdfast.model import OF_CHILD, Entry, Kind, Status, check_id, child_prefix
 from holdfast.operations.listing import info_of
 from holdfast.operations.reading import outages_named
 from holdfast.store import RunFilter
+
+_LANGGRAPH: Final = "langgraph"  # the flow, and what follows the id of the main run of a thread:
+_NAMESPACE: Final = "|"  # see `holdfast.integrations.langgraph.layout`
 
 
 def children(core: Core, run_id: str) -> list[RunInfo]:
@@ -43,8 +48,9 @@ def parent_of(core: Core, run_id: str) -> str | None:
 def family(core: Core, run_id: str) -> list[Entry]:
     """The heads of the run and of its child runs: every child before its parent.
 
-    Runs that were deleted are left out. Each head was read before the children of its run were
-    looked for, so whoever begins another child moves it.
+    Runs that were deleted are left out; namespaces that outlived their LangGraph thread are not.
+    Each head was read before the children of its run were looked for, so whoever begins another
+    child moves it.
     """
     heads: dict[str, Entry] = {}
     todo = [run_id]
@@ -54,7 +60,20 @@ def family(core: Core, run_id: str) -> list[Entry]:
         if head is not None and head.status != Status.DELETED:
             heads[run] = head
             todo += [child for child in _children_of(core, run) if child not in heads]
+        elif run == run_id:
+            todo += _namespaces(core, run)
     return list(reversed(heads.values()))
+
+
+def runs_of_thread(core: Core, thread_id: str) -> list[str]:
+    """The runs of a thread: those that name it, and the main run of the LangGraph thread.
+
+    The latter may be gone: then its `family` is what is left of its namespaces.
+    """
+    named = [head.run for head in all_runs(core.journals.store, RunFilter(thread=thread_id))]
+    if thread_id not in named and _is_langgraphs(core, thread_id):
+        named.append(thread_id)
+    return named
 
 
 def parent_run(core: Core, run_id: str) -> str | None:
@@ -97,12 +116,36 @@ def _children_of(core: Core, run: str) -> set[str]:
     opening = _opening(core, run)
     if opening is not None and opening.flow is None:
         return set()  # no engine executes it
+    if opening is not None and opening.flow == _LANGGRAPH:
+        return set(_namespaces(core, run))
     birth = _birth(opening)
     named, damaged = _named_by(core, run)
     found = {child for step, child in named if _says(core, child) == (f"{run}@{step}", birth)}
     if damaged or any(child not in found for _, child in named):
         found.update(_naming(core, run, birth))
     return found
+
+
+def _is_langgraphs(core: Core, run: str) -> bool:
+    """Whether a run is LangGraph's, or gone."""
+    head = head_to_delete(core, run)
+    if head is None or head.status == Status.DELETED:
+        return True
+    opening = _opening(core, run)
+    return _LANGGRAPH in (head.flow, opening and opening.flow)
+
+
+def _namespaces(core: Core, run: str) -> Iterator[str]:
+    """The runs of the namespaces of a LangGraph thread, or below one of them."""
+    within = RunFilter(flow=_LANGGRAPH, prefix=f"{run}{_NAMESPACE}")
+    for head in all_runs(core.journals.store, within):
+        try:
+            opening = core.journals.opening(head.run)
+            is_one = opening is not None and bool(Meta(opening).langgraph.get("ns"))
+        except CheckpointCorruptedError:
+            is_one = True  # by its id and flow
+        if is_one:
+            yield head.run
 
 
 def _named_by(core: Core, run: str) -> tuple[set[tuple[str | None, str]], bool]:

@@ -27,7 +27,6 @@ from holdfast.errors import (
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import is_live
 from holdfast.kernel.journal import Draft, Tip
-from holdfast.kernel.reader import all_runs
 from holdfast.kernel.rewriting import rewrites
 from holdfast.model import (
     HIDDEN,
@@ -39,7 +38,7 @@ from holdfast.model import (
     thread_journal,
     verdict_journal,
 )
-from holdfast.operations.children import family, head_to_delete
+from holdfast.operations.children import family, head_to_delete, runs_of_thread
 from holdfast.operations.dropping import (
     is_damaged,
     left_claims,
@@ -47,7 +46,7 @@ from holdfast.operations.dropping import (
     marker_facts,
     steps_of,
 )
-from holdfast.store import PAGE, RunFilter
+from holdfast.store import PAGE
 
 _PAUSE: Final = 0.02
 FORCE: Final = "wait for it to end, or pass force=True to delete it anyway"
@@ -169,7 +168,7 @@ def clear_if(core: Core, run_id: str, condition: Callable[[Entry], bool]) -> int
 def delete_thread(core: Core, thread_id: str, *, force: bool = False) -> int:
     """Delete every run of a thread, and the thread; returns how many checkpoints went.
 
-    Their child runs go with them. Raises `RunActiveError` before anything is deleted if one of
+    A LangGraph thread with the id is one of these, with all of its namespaces. Their child runs go with them. Raises `RunActiveError` before anything is deleted if one of
     these runs is live or paused, unless forced.
     """
     check_id("thread_id", thread_id)
@@ -178,7 +177,7 @@ def delete_thread(core: Core, thread_id: str, *, force: bool = False) -> int:
 
 def clear_thread(core: Core, thread_id: str, condition: Callable[[Entry], bool]) -> int:
     """Clear the runs of a thread, and the thread, if the condition raises for none of their heads."""
-    runs = [head.run for head in all_runs(core.journals.store, RunFilter(thread=thread_id))]
+    runs = runs_of_thread(core, thread_id)
     for run in runs:
         for head in family(core, run):
             condition(head)

@@ -21,7 +21,7 @@ from holdfast.kernel.core import Core
 from holdfast.kernel.reader import all_runs
 from holdfast.model import Entry, Kind, Status, alias_journal, check_id, thread_journal
 from holdfast.operations import reading
-from holdfast.operations.children import family
+from holdfast.operations.children import family, runs_of_thread
 from holdfast.operations.deleting import FORCE, clear_if, is_active
 from holdfast.operations.transfer import export_runs
 from holdfast.store import RunFilter
@@ -74,7 +74,8 @@ def forget(
 ) -> Receipt:
     """Delete every run of an owner or a thread, or one run, with child runs, verdicts and aliases.
 
-    With `archive`, they are first exported to that file, as `export_runs` does it. Raises
+    The namespaces of a LangGraph thread, which its subgraphs have, go with its main run, and both
+    with the thread of that id. With `archive`, they are first exported to that file, as `export_runs` does it. Raises
     `RunActiveError` before anything is deleted if one of them is live or paused, unless forced,
     and `CheckpointSaveError` if others write to them or begin more meanwhile: nothing is deleted
     that is not in the receipt and the archive. What stops it halfway carries as `receipt` what
@@ -118,9 +119,12 @@ def _heads(core: Core, owner: str | None, thread_id: str | None, run_id: str | N
         if run_id is not None:
             return family(core, run_id)
         found: dict[str, Entry] = {}
-        where = RunFilter(owner=owner, thread=thread_id)
-        for run in all_runs(core.journals.store, where):
-            for head in family(core, run.run):
+        if thread_id is not None:
+            runs = runs_of_thread(core, thread_id)
+        else:
+            runs = [head.run for head in all_runs(core.journals.store, RunFilter(owner=owner))]
+        for run in runs:
+            for head in family(core, run):
                 found.setdefault(head.run, head)
         return list(found.values())
 
