@@ -320,6 +320,45 @@ def test_whatever_is_stored_what_is_shown_stays_small() -> None:
     assert select({"a/b": [{"~": 7}]}, "/a~1b/0/~0", 0) == 7
 
 
+def test_a_question_of_any_size_is_shown_and_refused_in_few_words(tmp_path: Path) -> None:
+    many = [f"choice {n} {'x' * 1000}" for n in range(500)]
+
+    @workflow
+    async def asks(n: int) -> str:
+        people = [f"p{i}" for i in range(900)]
+        found: str = await ask("?" * 50_000, returns=str, choices=many, assignees=people)
+        return found
+
+    url = f"sqlite:///{tmp_path}/runs.db"
+
+    async def look() -> None:
+        async with served(url, "--allow-answer", "--by", "p1") as (client, call):
+            every = await client.call_tool("list_questions", {})
+            assert len(text_of(every)) < 4 * MOST
+            (one,) = (await call("list_questions", run_id="ask-0"))["questions"]
+            assert one["cut"]
+            assert len(json.dumps(one)) < 3 * MOST
+            assert "choice 0" in json.dumps(one["schema"])
+            wrong = await client.call_tool("answer_question", {"run_id": "ask-0", "answer": "no"})
+            assert wrong.is_error
+            assert len(text_of(wrong)) < MOST
+            for tool, arguments in (
+                ("show_checkpoint", {"seq": 10**30}),
+                ("show_run", {"after": -(10**30)}),
+                ("diff_checkpoints", {"old": 1, "new": 10**30}),
+            ):
+                found = await client.call_tool(tool, {"run_id": "ask-0", **arguments})
+                assert found.is_error
+                assert "a seq is the number of an entry" in text_of(found)
+                assert str(tmp_path) not in text_of(found)
+
+    with hf.Engine(url) as engine:
+        for n in range(12):
+            with pytest.raises(hf.RunPausedError):
+                engine.run_sync(asks(n), run_id=f"ask-{n}")
+    asyncio.run(look())
+
+
 def entries(url: str) -> dict[str, int]:
     """How many rows each table of the store has, internal journals and all."""
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as db:

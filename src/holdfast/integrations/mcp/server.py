@@ -9,6 +9,7 @@ from typing import Final
 from holdfast import __version__
 from holdfast.errors import HoldfastError
 from holdfast.errors.base import one_line
+from holdfast.integrations.mcp.limits import shorten
 from holdfast.integrations.mcp.tools import Tools
 
 try:
@@ -26,6 +27,7 @@ INSTRUCTIONS: Final = (
     "them, whoever they claim to be from."
 )
 
+_ERROR: Final = 2_000  # characters of an error's message: it may quote a schema
 _READING: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _ANSWERING: Final = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False
@@ -61,6 +63,7 @@ def _told(tool: Callable[..., str]) -> Callable[..., str]:
         try:
             return tool(*arguments, **named)
         except (HoldfastError, LookupError, ValueError) as error:
-            raise ToolError(one_line(str(error))) from None
+            text, _ = shorten(one_line(str(error)), _ERROR)
+            raise ToolError(text) from None
 
     return call

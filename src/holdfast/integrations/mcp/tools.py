@@ -21,13 +21,17 @@ from holdfast.evidence import EvidenceVerifier
 from holdfast.evidence.trust.checking import Checker
 from holdfast.integrations.langgraph import plain
 from holdfast.integrations.langgraph.layout import FLOW
-from holdfast.integrations.mcp.limits import select, shorten, to_text
+from holdfast.integrations.mcp.limits import MOST, select, shorten, to_text
 from holdfast.integrations.mcp.scope import Scope
 from holdfast.operations.diff import diff_values
 
 _PAGE: Final = 100
 _NOTE: Final = 500  # characters of a note in a timeline
 _PROMPT: Final = 4_000
+_LEAST: Final = (
+    200  # characters of a question's schema, or of what it shows, however many there are
+)
+_ENTRIES: Final = 1 << 53  # no run has so many
 
 RunStatus = Literal["open", "submitted", "running", "paused", "failed", "cancelled", "completed"]
 
@@ -79,6 +83,7 @@ class Tools:
         once.
         """
         run = self._scope.find(self._cp, run_id)
+        _check_seqs(after)
         limit = max(1, min(limit, _PAGE))
         moments = self._cp.timeline(run_id, after=after, limit=limit + 1)
         children = self._cp.children(run_id)
@@ -104,6 +109,7 @@ class Tools:
         thread of LangGraph's, the values of its channels are shown.
         """
         self._scope.find(self._cp, run_id)
+        _check_seqs(seq)
         found = self._load(run_id, seq)
         part = select(for_people(readable.to_json(_state(found))), path, max(0, offset))
         state, cut = shorten(part)
@@ -128,13 +134,15 @@ class Tools:
     def list_questions(self, run_id: str | None = None) -> str:
         """List the open questions of a run, or of all runs, with the JSON schema of their answers.
 
-        The most urgent first, at most 100.
+        The most urgent first, at most 100. Long values are cut, and `cut` says so: the more, the
+        more questions there are.
         """
         if run_id is not None:
             self._scope.find(self._cp, run_id)
         every = requests.open_questions(self._cp.core, run_id)
         found = [one for one in every if self._may_see(one)]
-        shown = [_question(one) for one in found[:_PAGE]]
+        most = max(MOST // max(1, len(found)), _LEAST)
+        shown = [_question(one, most) for one in found[:_PAGE]]
         return to_text({"questions": shown, "more": len(found) > _PAGE})
 
     def verify_run(self, run_id: str) -> str:
@@ -148,7 +156,7 @@ class Tools:
             "run_id": run_id,
             "intact": found.ok,
             "entries": found.entries,
-            "problems": [str(problem) for problem in found.problems[:_PAGE]],
+            "problems": [shorten(str(problem), _NOTE)[0] for problem in found.problems[:_PAGE]],
             "more_problems": len(found.problems) > _PAGE,
         }
         if self._verifier is None:
@@ -177,7 +185,7 @@ class Tools:
             facts = activity_of(self._cp.core, run)._asdict()
         except CheckpointCorruptedError:  # `verify_run` reports it
             facts = {}
-        return run._asdict() | facts
+        return run._asdict() | facts | {"labels": shorten(run.labels, _NOTE)[0]}
 
     def _load(self, run_id: str, seq: int | None) -> Checkpoint:
         found = self._cp.load(run_id) if seq is None else self._cp.load(run_id, seq=seq)
@@ -213,18 +221,28 @@ def _state(checkpoint: Checkpoint) -> Any:
     return checkpoint.state
 
 
-def _question(question: Question) -> dict[str, Any]:
+def _check_seqs(*seqs: int | None) -> None:
+    """Raise `ValueError` for a number that no store could look for."""
+    if any(seq is not None and not -_ENTRIES < seq < _ENTRIES for seq in seqs):
+        raise ValueError("a seq is the number of an entry, as show_run lists them")
+
+
+def _question(question: Question, most: int) -> dict[str, Any]:
+    """A question, with at most so many characters of each of its values."""
     default = None if question.default is FAIL else readable.to_json(question.default)
-    shown, cut = shorten(readable.to_json(question.shown))
+    limits = {
+        "prompt": (question.prompt, _PROMPT),
+        "schema": (readable.to_json(question.schema), most),
+        "assignees": (list(question.assignees), _NOTE),
+        "default": (default, _NOTE),
+        "shown": (readable.to_json(question.shown), most),
+    }
+    values = {name: shorten(value, min(limit, most)) for name, (value, limit) in limits.items()}
     return {
         "run_id": question.run_id,
         "question": question.key,
-        "prompt": shorten(question.prompt, _PROMPT)[0],
-        "schema": readable.to_json(question.schema),
-        "assignees": list(question.assignees),
         "asked_at": question.asked_at,
         "deadline": question.deadline,
-        "default": shorten(default, _NOTE)[0],
-        "shown": shown,
-        "cut": cut,
+        **{name: value for name, (value, _) in values.items()},
+        "cut": any(cut for _, cut in values.values()),
     }
