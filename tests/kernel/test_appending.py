@@ -146,5 +146,7 @@ def test_a_large_state_follows_a_result_that_is_still_on_its_way(tmp_path: Path)
         state = Draft(Kind.CHECKPOINT.value, Status.OPEN.value, encoding)
         ticket = core.drive(submit(core, "run", state))
         core.drive(is_durable(ticket))
-        assert cold.load("run").state["text"].endswith("more")
+        loaded = cold.load("run")
+        assert loaded is not None
+        assert loaded.state["text"].endswith("more")
         assert len(ticket.entries[-1].body) < len(encoding) / 4, "a delta"
