@@ -345,7 +345,7 @@ def test_a_question_of_any_size_is_shown_and_refused_in_few_words(tmp_path: Path
             for tool, arguments in (
                 ("show_checkpoint", {"seq": 10**30}),
                 ("show_run", {"after": -(10**30)}),
-                ("diff_checkpoints", {"old": 1, "new": 10**30}),
+                ("diff_checkpoints", {"old": 10**30, "new": 1}),
             ):
                 found = await client.call_tool(tool, {"run_id": "ask-0", **arguments})
                 assert found.is_error

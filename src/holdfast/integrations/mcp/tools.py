@@ -83,7 +83,7 @@ class Tools:
         once.
         """
         run = self._scope.find(self._cp, run_id)
-        _check_seqs(after)
+        _check_seq(after)
         limit = max(1, min(limit, _PAGE))
         moments = self._cp.timeline(run_id, after=after, limit=limit + 1)
         children = self._cp.children(run_id)
@@ -109,7 +109,6 @@ class Tools:
         thread of LangGraph's, the values of its channels are shown.
         """
         self._scope.find(self._cp, run_id)
-        _check_seqs(seq)
         found = self._load(run_id, seq)
         part = select(for_people(readable.to_json(_state(found))), path, max(0, offset))
         state, cut = shorten(part)
@@ -188,6 +187,7 @@ class Tools:
         return run._asdict() | facts | {"labels": shorten(run.labels, _NOTE)[0]}
 
     def _load(self, run_id: str, seq: int | None) -> Checkpoint:
+        _check_seq(seq)
         found = self._cp.load(run_id) if seq is None else self._cp.load(run_id, seq=seq)
         if found is None:
             raise LookupError(f"run {run_id!r} has no checkpoint {'yet' if seq is None else seq}")
@@ -221,9 +221,9 @@ def _state(checkpoint: Checkpoint) -> Any:
     return checkpoint.state
 
 
-def _check_seqs(*seqs: int | None) -> None:
+def _check_seq(seq: int | None) -> None:
     """Raise `ValueError` for a number that no store could look for."""
-    if any(seq is not None and not -_ENTRIES < seq < _ENTRIES for seq in seqs):
+    if seq is not None and not -_ENTRIES < seq < _ENTRIES:
         raise ValueError("a seq is the number of an entry, as show_run lists them")
 
 
