@@ -51,7 +51,7 @@ from holdfast.integrations.langgraph.writing import (
 from holdfast.kernel import compose
 from holdfast.kernel.core import Op
 from holdfast.kernel.journal import Draft
-from holdfast.store import Store
+from holdfast.store import NO_HEAD, Store
 
 
 class HoldfastSaver(BaseCheckpointSaver[Any]):
@@ -245,14 +245,17 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         if head is None:
             self._threads.core.journals.fetch_tip(run, with_state=False)  # a save comes next
         found = None if head is None else self._threads.newest(head)
-        self._appender.has_read(run, head, None if found is None else found.note.id)
+        self._appender.has_read(run, NO_HEAD if head is None else (head.seq, head.digest), found)
         return found
 
     def _named(self, run: str, name: str) -> Found | None:
         index = self._threads.index(run)
+        position = index.position
         place = index.places.get(name)
         index.check(() if place is None else [place])  # it may be the one, or one of its writes
-        return None if place is None else self._threads.at(run, index, place)
+        found = None if place is None else self._threads.at(run, index, place)
+        self._appender.has_read(run, position, found)
+        return found
 
     def _tuple(self, run: str, thread: Any, ns: str, found: Found) -> CheckpointTuple:
         note, state = found.note, found.state

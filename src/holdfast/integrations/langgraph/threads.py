@@ -25,7 +25,7 @@ from holdfast.kernel.entries import is_live
 from holdfast.kernel.playback import Playback
 from holdfast.model import CARRY_STATE, Entry, Kind, erases
 from holdfast.operations.reading import outages_named
-from holdfast.store import Head
+from holdfast.store import NO_HEAD, Head
 
 T = TypeVar("T")
 
@@ -42,6 +42,7 @@ class Found(NamedTuple):
     note: CheckpointNote
     state: Any
     writes: list[Writes]
+    seqs: list[int]  # of the writes
 
 
 class Writes(NamedTuple):
@@ -80,6 +81,7 @@ class Index:
 
     def __init__(self) -> None:
         self.head: Head | None = None  # how far it goes
+        self.position: Head = NO_HEAD  # the same, unless the run was deleted
         self.places: dict[str, Place] = {}
         self.writes: dict[str, list[int]] = {}  # by checkpoint: the seqs of its writes
         self.damages: list[CheckpointCorruptedError] = []
@@ -99,6 +101,7 @@ class Index:
 
     def _add(self, entry: Entry) -> None:
         self.head = entry.seq, entry.digest
+        self.position = NO_HEAD if erases(entry) else self.head
         if entry.kind in CARRY_STATE:
             self._parents[entry.seq] = entry.parent
             if is_live(entry):
@@ -222,7 +225,8 @@ class Threads:
             early = self._writes_at(run, seq, note.id)
             if early is not None:
                 writes[seq] = early
-        return Found(found.seq, note, state, [writes[seq] for seq in sorted(writes)])
+        seqs = sorted(writes)
+        return Found(found.seq, note, state, [writes[seq] for seq in seqs], seqs)
 
     def _writes(self, entry: Entry, note: WritesNote) -> Writes:
         value = self.core.journals.value(entry.run, entry.seq, entry)
@@ -363,8 +367,8 @@ class Threads:
             note = note_of(entry)
             assert isinstance(note, CheckpointNote), "as the index found"
             state = journals.decoded(run, place.seq, encoding)
-            found = [rows[seq] for seq in writes[place.seq] if seq in rows]
-            yield Found(place.seq, note, state, found)
+            seqs = [seq for seq in writes[place.seq] if seq in rows]
+            yield Found(place.seq, note, state, [rows[seq] for seq in seqs], seqs)
 
     def written(self, run: str, seqs: Iterable[int]) -> Iterator[tuple[int, Writes]]:
         """The writes at these seqs, with their seqs, in order, as far as they are still there."""

@@ -17,6 +17,7 @@ from holdfast.integrations.langgraph.layout import (
     dump_opening,
     dump_writes,
 )
+from holdfast.integrations.langgraph.threads import Found
 from holdfast.kernel.appending import (
     append,
     append_at_once,
@@ -67,37 +68,41 @@ class Appender:
     """Appends to the journals of threads; thread-safe.
 
     Writes may arrive before the checkpoint that they belong to: with `durability="async"`,
-    LangGraph does not wait for one before it submits the other. Such checkpoints list them, so
-    that whoever reads the newest checkpoint need not look for them. If `exclusive`, it appends
-    only behind what it has read or written itself.
+    LangGraph does not wait for one before it submits the other. And a checkpoint may be put
+    again. Such checkpoints list the writes that came before, so that whoever reads the newest
+    checkpoint need not look for them. If `exclusive`, it appends only behind what it has read or
+    written itself.
     """
 
     def __init__(self, core: Callable[[], Core], *, exclusive: bool) -> None:
         self._core = core
         self._exclusive = exclusive
         self._lock = threading.Lock()
-        self._early: OrderedDict[tuple[str, str], set[int]] = OrderedDict()
+        self._written: OrderedDict[tuple[str, str], set[int]] = OrderedDict()
         self._placed: OrderedDict[tuple[str, str], tuple[int, Collection[int]]] = OrderedDict()
         self._seen: OrderedDict[str, Head] = OrderedDict()
 
-    def has_read(self, run: str, head: Entry | None, newest: str | None) -> None:
-        """Take note that the head of a run, and its newest checkpoint, were read."""
+    def has_read(self, run: str, head: Head, found: Found | None) -> None:
+        """Take note that a checkpoint was read when this was the head of the run."""
         with self._lock:
-            if newest is not None:
-                _remember(self._placed, (run, newest), (-1, _NOTHING))
+            if found is not None:
+                key = (run, found.note.id)
+                if key not in self._placed:
+                    _remember(self._placed, key, (found.seq, found.note.early))
+                _remember(self._written, key, {*found.seqs, *self._written.get(key, ())})
             if self._exclusive:
-                _remember(self._seen, run, NO_HEAD if head is None else (head.seq, head.digest))
+                _remember(self._seen, run, head)
 
     def put(
         self, run: str, opening: Draft, draft: Callable[[tuple[int, ...]], Draft], checkpoint: str
     ) -> Op[None]:
-        """Append a checkpoint. `draft` makes its entry, given the seqs of its early writes."""
+        """Append a checkpoint. `draft` makes its entry, given the seqs of the writes before it."""
         key = (run, checkpoint)
         listed: tuple[int, ...] = ()
 
         def compose() -> Draft:
             nonlocal listed
-            listed = tuple(sorted(self._early.get(key, ())))
+            listed = tuple(sorted(self._written.get(key, ())))
             return draft(listed)
 
         def place(seq: int) -> None:
@@ -105,8 +110,8 @@ class Appender:
 
         entry = yield from self._append(run, opening, compose, place)
         with self._lock:
-            early = self._early.pop(key, set())
-            missed = sorted(seq for seq in early if seq < entry.seq and seq not in listed)
+            known = self._written.get(key, _NOTHING)
+            missed = sorted(seq for seq in known if seq < entry.seq and seq not in listed)
         if missed:
             yield from self._note(run, opening, checkpoint, missed)
 
@@ -115,8 +120,7 @@ class Appender:
         key = (run, note.of)
 
         def place(seq: int) -> None:
-            if key not in self._placed:
-                _remember(self._early, key, {seq, *self._early.get(key, ())})
+            _remember(self._written, key, {seq, *self._written.get(key, ())})
 
         entry = yield from self._append(run, opening, lambda: draft, place)
         with self._lock:
@@ -173,8 +177,7 @@ class Appender:
                 expected = self._seen.get(run) if self._exclusive else None
             if expected is not None and expected != _head(head):
                 raise SecondWriterError(run, -1 if head is None else head.seq)
-            is_new = head is None or head.status == Status.DELETED
-            return [opening, draft] if is_new else [draft]
+            return [opening, draft] if _head(head) == NO_HEAD else [draft]
 
         return (yield from append_if(core, run, decide))
 
@@ -193,11 +196,14 @@ def _at_once(core: Core, run: str, opening: Draft, draft: Draft, deadline: float
 
 def _is_at(core: Core, run: str, expected: Head) -> bool:
     tip = core.journals.tip(run)
-    return tip is not None and (tip.seq, tip.digest) == expected
+    return tip is not None and ((tip.seq, tip.digest) if tip.exists else NO_HEAD) == expected
 
 
 def _head(head: Entry | None) -> Head:
-    return NO_HEAD if head is None else (head.seq, head.digest)
+    """Where a run ends; one that was deleted is none."""
+    if head is None or head.status == Status.DELETED:
+        return NO_HEAD
+    return head.seq, head.digest
 
 
 def _remember(known: OrderedDict[K, V], key: K, value: V) -> None:
