@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.kernel.journal import Draft, Journals, Tip
+from holdfast.kernel.journal import Draft, Journals
 from holdfast.kernel.ticket import Ticket
+from holdfast.kernel.tip import Tip
 from holdfast.kernel.writer import Writer
 from holdfast.model import Entry, Kind, Status
 from holdfast.seams import SYSTEM_CLOCK, SYSTEM_ENTROPY

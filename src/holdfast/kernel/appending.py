@@ -27,8 +27,9 @@ from holdfast.errors import (
     UnknownFormatError,
 )
 from holdfast.kernel.core import Core, Op
-from holdfast.kernel.journal import Draft, Tip
+from holdfast.kernel.journal import Draft
 from holdfast.kernel.ticket import Ticket
+from holdfast.kernel.tip import Tip
 from holdfast.model import OF_CHILD, Entry, Kind, Status, checkpoint_id, thread_journal
 
 T = TypeVar("T")

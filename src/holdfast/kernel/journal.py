@@ -8,16 +8,16 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from holdfast.codec import envelope, readable, values
-from holdfast.codec.chain import REACH, Chain, pack, whole
+from holdfast.codec.chain import REACH, pack, whole
 from holdfast.codec.live import LiveValues
 from holdfast.errors import CheckpointCorruptedError, EntriesLostError, UnknownFormatError
-from holdfast.kernel.entries import state_seq
 from holdfast.kernel.pages import damaged_at
 from holdfast.kernel.reader import Reader
-from holdfast.kernel.ticket import Line, Ticket
+from holdfast.kernel.ticket import Ticket
+from holdfast.kernel.tip import Tip
 from holdfast.kernel.writer import Writer
 from holdfast.logs import logger
-from holdfast.model import CARRY_STATE, Entry, Kind, Status, begins_term, erases
+from holdfast.model import CARRY_STATE, Entry, Kind, Status, begins_term
 from holdfast.seams import Clock, Entropy, on_fork
 from holdfast.store import Head, Store, Work
 
@@ -25,41 +25,6 @@ log = logger()
 
 CACHE_BYTES: Final = 64 << 20
 KEEP: Final = -1
-
-
-class Tip(Line):
-    """The head of one run as this process knows it, and the state there.
-
-    Its fields run ahead of the store by what is queued: `Line.broken` says when they are wrong.
-    """
-
-    __slots__ = (
-        "base_seq", "chain", "damaged", "digest", "exists", "flow", "held", "owner", "run", "seq",
-        "state_seq", "status", "term", "thread",
-    )  # fmt: skip
-
-    def __init__(self, run: str, head: Entry | None) -> None:
-        super().__init__()
-        self.run = run
-        self.seq = head.seq if head else -1
-        self.term = head.term if head else -1
-        self.digest = head.digest if head else b""
-        self.status = head.status if head else None
-        self.exists = head is not None and not erases(head)  # else the run is new
-        self.flow = head.flow if head else None
-        self.thread = head.thread if head else None
-        self.owner = head.owner if head else None
-        self.state_seq = state_seq(head) if head else None
-        self.base_seq = self.state_seq  # the checkpoint a delta builds on; results may follow it
-        self.damaged = False  # the state could not be read: the next one must be whole
-        # The state at `base_seq`; without it the next one is stored whole.
-        self.chain: Chain | None = None
-        self.held = 0  # bytes of states that the cache counts for it
-
-    @property
-    def lacks_state(self) -> bool:
-        """Whether a delta could be written if only the store were asked for the current state."""
-        return self.chain is None and self.base_seq is not None and not self.damaged
 
 
 class Draft(NamedTuple):

@@ -26,8 +26,9 @@ from holdfast.errors import (
 )
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import is_live
-from holdfast.kernel.journal import Draft, Tip
+from holdfast.kernel.journal import Draft
 from holdfast.kernel.rewriting import rewrites
+from holdfast.kernel.tip import Tip
 from holdfast.model import (
     HIDDEN,
     Entry,

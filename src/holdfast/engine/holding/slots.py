@@ -16,8 +16,9 @@ from holdfast.codec.meta import Meta, dump_meta
 from holdfast.engine.holding.process import Identity
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Draft, Tip
+from holdfast.kernel.journal import Draft
 from holdfast.kernel.reader import all_runs
+from holdfast.kernel.tip import Tip
 from holdfast.model import PROCESSES, Entry, Kind, Status, process_journal
 from holdfast.operations.children import head_to_delete
 from holdfast.store import RunFilter

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -16,6 +15,7 @@ from holdfast.engine.program import Task
 from holdfast.engine.retry import Retry
 from holdfast.engine.run.attempt import NO_CLAIMS, Attempts, NotBegunError
 from holdfast.engine.run.failures import failure
+from holdfast.engine.run.interruption import Interruption
 from holdfast.engine.timers import LEAVE_AFTER, Sleep, until
 from holdfast.errors import (
     CheckpointCorruptedError,
@@ -72,10 +72,8 @@ class Steps:
         self._due = dict(behind.due)  # when a step that waits is to continue, as recorded
         self.waiting: dict[str, int] = {}  # steps that only wait, and until when
         self._running: dict[asyncio.Task[Finished | None], Task] = {}
-        self._here: asyncio.Task[Any] | None = None  # the task that executes a step in place
         self._bell: asyncio.Future[None] | None = None
-        self._interrupted = False
-        self._wakes = behind.wanted is not None  # nothing may only wait any more
+        self._interruption = Interruption(wakes=behind.wanted is not None)
         self._fatal: BaseException | None = None  # ends the run, once the others are recorded
 
     @property
@@ -89,7 +87,7 @@ class Steps:
             for task in tasks:
                 self._announce(task, self._next_attempt(task.key))
             await self._run.hand_over()
-            if self._interrupted:  # while the consumer was looking
+            if self._interruption.stops:  # while the consumer was looking
                 tasks = ()
         if len(tasks) == 1 and not self._running and self._fits_here(tasks[0]):
             done = await self._execute(tasks[0], here=True)
@@ -114,7 +112,7 @@ class Steps:
     def idle_until(self) -> int | None:
         """When the run continues, if all its tasks wait, and for so long that a worker leaves it."""
         run = self._run
-        if not run.options.in_worker or not self._running or self._wakes:
+        if not run.options.in_worker or not self._running or self._interruption.wakes:
             return None
         if any(task.key not in self.waiting for task in self._running.values()):
             return None
@@ -159,15 +157,13 @@ class Steps:
         Child runs are asked to end, and have things to do before they do. What only waits, for
         a moment that is recorded, can always be cancelled.
         """
-        self._wakes = True
-        self._interrupted |= not only_waiting
+        self._interruption.ask(only_waiting=only_waiting)
         for spawned, task in self._running.items():
             if task.key in self.waiting or (task.child is None and not only_waiting):
                 spawned.cancel()
         waits_here = not self._running and bool(self.waiting)
-        here = self._here if waits_here or not only_waiting else None
-        if here is not None and here is not _current_task():
-            here.cancel()
+        if waits_here or not only_waiting:
+            self._interruption.cancel_here()
 
     def abandon(self, key: str) -> bool:
         """Stop a step that the flow has no use for any more, as `interrupt` does.
@@ -198,19 +194,8 @@ class Steps:
         What the flow's own code still waits for is of no use any more.
         """
         self.drop()
-        self._interrupted = self._wakes = False
+        self._interruption.forget()
         self.deaths = 0
-
-    @contextmanager
-    def _interruptible(self, here: bool) -> Iterator[None]:
-        """A step in place may be cancelled, but not what its task does before and after."""
-        self._here = asyncio.current_task() if here else None
-        try:
-            if here and self._interrupted:
-                raise asyncio.CancelledError
-            yield
-        finally:
-            self._here = None
 
     def drop(self) -> list[Ending]:
         """The run stops here, whatever is under way; returns what needs time to stop."""
@@ -287,11 +272,11 @@ class Steps:
                     task.args = task.fresh()
                 if isinstance(task.fn, Sleep) and not await self._sleep(task, task.fn, here):
                     return None
-                with self._interruptible(here and task.child is None):
+                with self._interruption.possible(here and task.child is None):
                     value, claims = await self.attempts.make(task, attempt, here)
                 return Finished(task, value, None, perf_counter() - began, attempt, False, claims)
             except asyncio.CancelledError as cancelled:
-                if self._was_interrupted(here):
+                if self._interruption.was_ours(here):
                     return None
                 own = asyncio.current_task()
                 if own is None or own.cancelling():
@@ -353,7 +338,7 @@ class Steps:
         try:
             await self._run.note_attempt(task, attempt, why, delay, due)
         except asyncio.CancelledError:
-            if self._was_interrupted(here):
+            if self._interruption.was_ours(here):
                 return False
             raise
         return await self._wait_until(task.key, due, here, delay)
@@ -372,37 +357,23 @@ class Steps:
         self, key: str, due: int, here: bool, within: float | None = None
     ) -> bool:
         """Wait for a moment, and let the run be left meanwhile; False if that was interrupted."""
-        if self._wakes:
+        if self._interruption.wakes:
             return False
         self.waiting[key] = due
         self.ring()
         try:
-            with self._interruptible(here):
+            with self._interruption.possible(here):
                 await until(self._run.core.journals.clock, due, within)
         except asyncio.CancelledError:
-            if self._was_interrupted(here, waiting=True):
+            if self._interruption.was_ours(here, waiting=True):
                 return False
             raise
         finally:
             del self.waiting[key]
         return True
 
-    def _was_interrupted(self, here: bool, *, waiting: bool = False) -> bool:
-        """Whether we cancelled the step, rather than someone else its task."""
-        ours = self._wakes if waiting else self._interrupted
-        if ours and here and (own := asyncio.current_task()) is not None:
-            own.uncancel()
-        return ours
-
 
 def _retrieve(spawned: asyncio.Task[Any]) -> None:
     """Nobody else looks at the outcome."""
     if not spawned.cancelled():
         spawned.exception()
-
-
-def _current_task() -> asyncio.Task[Any] | None:
-    try:
-        return asyncio.current_task()
-    except RuntimeError:
-        return None

@@ -1,0 +1,43 @@
+"""What this process knows of the head of a run."""
+
+from __future__ import annotations
+
+from holdfast.codec.chain import Chain
+from holdfast.kernel.entries import state_seq
+from holdfast.kernel.ticket import Line
+from holdfast.model import Entry, erases
+
+
+class Tip(Line):
+    """The head of one run as this process knows it, and the state there.
+
+    Its fields run ahead of the store by what is queued: `Line.broken` says when they are wrong.
+    """
+
+    __slots__ = (
+        "base_seq", "chain", "damaged", "digest", "exists", "flow", "held", "owner", "run", "seq",
+        "state_seq", "status", "term", "thread",
+    )  # fmt: skip
+
+    def __init__(self, run: str, head: Entry | None) -> None:
+        super().__init__()
+        self.run = run
+        self.seq = head.seq if head else -1
+        self.term = head.term if head else -1
+        self.digest = head.digest if head else b""
+        self.status = head.status if head else None
+        self.exists = head is not None and not erases(head)  # else the run is new
+        self.flow = head.flow if head else None
+        self.thread = head.thread if head else None
+        self.owner = head.owner if head else None
+        self.state_seq = state_seq(head) if head else None
+        self.base_seq = self.state_seq  # the checkpoint a delta builds on; results may follow it
+        self.damaged = False  # the state could not be read: the next one must be whole
+        # The state at `base_seq`; without it the next one is stored whole.
+        self.chain: Chain | None = None
+        self.held = 0  # bytes of states that the cache counts for it
+
+    @property
+    def lacks_state(self) -> bool:
+        """Whether a delta could be written if only the store were asked for the current state."""
+        return self.chain is None and self.base_seq is not None and not self.damaged
