@@ -4,7 +4,6 @@ All of it is text of anyone's, and goes through `_show` on its way to a terminal
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import Checkpoint
@@ -17,7 +16,7 @@ from holdfast.integrations.langgraph import layout, plain
 from holdfast.integrations.langgraph.forking import fork_thread
 from holdfast.kernel import compose
 from holdfast.kernel.pages import pass_by
-from holdfast.model import Kind, checkpoint_id
+from holdfast.model import Entry, Kind, checkpoint_id
 from holdfast.operations.diff import Change, Diff, diff_values
 from holdfast.operations.timeline import Moment
 
@@ -25,7 +24,6 @@ FLOW: Final = layout.FLOW
 
 _SHOWN: Final = 12  # messages, without --full
 _LONGEST: Final = 400  # characters of a text or value, without --full
-_FOLLOWING: Final = 200  # entries after a checkpoint that are looked at for what its tasks wrote
 _INTERRUPT: Final = "__interrupt__"
 _INTERNAL: Final = ("__", "branch:")  # the channels by which LangGraph passes control
 _STYLES: Final = {
@@ -100,23 +98,44 @@ def channels_of(checkpoint: Checkpoint) -> dict[str, Any] | None:
 
 def interrupts(cp: SyncCheckpointer, checkpoint: Checkpoint) -> list[Any]:
     """What the tasks of a thread's checkpoint ask for, in JSON's form."""
-    entries = cp.core.journals.entries(checkpoint.run_id, after=checkpoint.seq, damage=pass_by)
-    asked: list[Any] = []
     mine = layout.note_of(checkpoint.entry)
     if not isinstance(mine, layout.CheckpointNote):
         return []
-    for entry in islice(entries, _FOLLOWING):
+    asked: list[Any] = []
+    for entry in _written(cp, checkpoint, mine):
         try:
-            note = layout.note_of(entry)
-            if isinstance(note, layout.WritesNote) and note.of == mine.id:
-                value = cp.core.journals.value(entry.run, entry.seq)
-                wrote = plain.writes(value)
-                asked += [readable.to_json(v) for channel, v in wrote if channel == _INTERRUPT]
+            wrote = plain.writes(cp.core.journals.value(entry.run, entry.seq))
         except (CheckpointCorruptedError, ValueError):
             continue
+        asked += [readable.to_json(value) for channel, value in wrote if channel == _INTERRUPT]
     return [
         _asked(one) for value in asked for one in (value if isinstance(value, list) else [value])
     ]
+
+
+def _written(
+    cp: SyncCheckpointer, checkpoint: Checkpoint, mine: layout.CheckpointNote
+) -> list[Entry]:
+    """The entries with what the tasks of a checkpoint wrote, oldest first."""
+    journals, run = cp.core.journals, checkpoint.run_id
+    found: dict[int, Entry] = {}
+    early = set(mine.early)
+    for entry in journals.entries(run, after=checkpoint.seq, damage=pass_by):
+        try:
+            note = layout.note_of(entry, metadata=False)
+        except CheckpointCorruptedError:
+            continue
+        if isinstance(note, layout.WritesNote) and note.of == mine.id:
+            found[entry.seq] = entry
+            early.update(note.also)
+    for seq in early - found.keys():
+        try:
+            before = journals.entry(run, seq)
+        except CheckpointCorruptedError:
+            continue
+        if before is not None and before.kind == Kind.RESULT:
+            found[seq] = before
+    return [found[seq] for seq in sorted(found)]
 
 
 def _asked(interrupt: Any) -> Any:
