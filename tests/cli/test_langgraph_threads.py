@@ -6,11 +6,13 @@ import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import ormsgpack
 import pytest
-from langgraph.types import Command
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.types import Command, Interrupt
 
 import holdfast as hf
 from holdfast.integrations.langgraph import HoldfastSaver
@@ -48,6 +50,34 @@ def test_a_thread_is_shown_as_its_messages_and_what_it_waits_for(cli: Cli) -> No
     found = cli("show", "waiting", "--json").json
     assert [one["content"][:5] for one in found["state"]["messages"]] == ["A fer", "Let m"]
     assert found["interrupts"] == [{"question": "Book it?"}]
+
+
+def test_interrupts_are_found_wherever_they_were_written(cli: Cli, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/many.db"
+    with HoldfastSaver(url) as saver:
+        for thread, count in (("early", 0), ("late", 250)):
+            where: Any = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+            start = saver.put(where, empty_checkpoint(), {"source": "input", "step": -1}, {})
+            newest = empty_checkpoint()
+            known: Any = {"configurable": {**where["configurable"], "checkpoint_id": newest["id"]}}
+            if thread == "late":
+                saver.put(start, newest, {"source": "loop", "step": 0}, {})
+            for number in range(count):
+                saver.put_writes(known, [("log", number)], f"task-{number}")
+            saver.put_writes(known, [("__interrupt__", (Interrupt("Book it?", id="1"),))], "asks")
+            if thread == "early":
+                saver.put(start, newest, {"source": "loop", "step": 0}, {})
+    for thread in ("early", "late"):
+        assert cli("show", thread, "--json", "--store", url).json["interrupts"] == ["Book it?"]
+
+
+@pytest.mark.usefixtures("app")
+def test_pruning_a_thread_is_left_to_its_saver(cli: Cli) -> None:
+    before = cli("show", "done", "--json").json["timeline"]
+    pruned = cli("prune", "done", "--keep-latest", "1")
+    assert pruned.code == 0
+    assert "done is not changed: it is a thread of LangGraph's; prune it with" in pruned.out
+    assert cli("show", "done", "--json").json["timeline"] == before
 
 
 @pytest.mark.usefixtures("app")

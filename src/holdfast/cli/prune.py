@@ -5,13 +5,16 @@ from typing import Final
 
 import click
 
-from holdfast.cli import _show
+from holdfast.checkpointer import SyncCheckpointer
+from holdfast.cli import _show, _threads
 from holdfast.cli._options import age, dry_run, option
 from holdfast.cli._progress import progress
 from holdfast.cli._runs import run_argument, run_ids
 from holdfast.cli._session import Session, as_command
 from holdfast.model import Retention
+from holdfast.operations.retention import Swept
 
+_THREAD: Final = "langgraph"  # in the place of a status
 _NAMED: Final = 5  # runs that are not changed; with --json all of them
 
 
@@ -50,7 +53,8 @@ def command(
     dry_run: bool,
 ) -> None:
     """Delete old checkpoints of RUN, or of all runs. Live and paused runs are not changed, nor the
-    steps of a failed run, which a resume needs.
+    steps of a failed run, which a resume needs. Threads of LangGraph's are only deleted whole:
+    single checkpoints of theirs are pruned by the saver's `prune`.
 
     With both --keep-latest and --older-than, only checkpoints that match both are deleted.
     """
@@ -66,7 +70,7 @@ def command(
         swept = []
         with progress("pruning", len(names)) as advance:
             for name in names:
-                swept.append(cp.retain(name, dry_run=dry_run))
+                swept.append(_retain(cp, name, policy, dry_run=dry_run))
                 advance()
     gone = [one for one in swept if one.checkpoints or one.whole]
     refused = [one for one in swept if one.refused]
@@ -98,8 +102,20 @@ def command(
     session.show(document, draw)
 
 
+def _retain(cp: SyncCheckpointer, run: str, policy: Retention, *, dry_run: bool) -> Swept:
+    """Apply the policy to a run; of a thread of LangGraph's, only what deletes all of it."""
+    info = cp.run(run)
+    if info is not None and info.flow == _threads.FLOW and policy.thins_runs:
+        whole = policy.run_ttl is not None and cp.retain(run, dry_run=True).whole
+        if not whole:
+            return Swept(run, 0, whole=False, refused=_THREAD)
+    return cp.retain(run, dry_run=dry_run)
+
+
 def _why(status: str) -> str:
     """Why a run of this status needs its checkpoints."""
+    if status == _THREAD:
+        return "it is a thread of LangGraph's; prune it with HoldfastSaver.prune([thread])"
     if status == "failed":
         return "it failed, and needs them to be resumed; resume it to its end or cancel it first"
     return f"it is {status}"
