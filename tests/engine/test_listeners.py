@@ -283,8 +283,24 @@ def test_closing_does_not_wait_for_ever(
 
     with hf.Engine("memory://", listeners=[stuck]) as engine:
         engine.run_sync(child(1))
-    assert "did not hear of the last" in caplog.text
+    assert caplog.text.count("did not hear of the last") == 1, "it is waited for once"
     go_on.set()
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), asyncio.CancelledError()])
+def test_an_observer_that_exits_ends_no_run(
+    caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:
+    class Exits(Observer):
+        def on_event(self, event: Event) -> None:
+            raise error
+
+        def flush(self, seconds: float) -> None:
+            raise error
+
+    with hf.Engine("memory://", listeners=[Exits()]) as engine:
+        assert engine.run_sync(child(1)) == 2
+    assert f"failed: {type(error).__name__}" in caplog.text
 
 
 def test_what_a_listener_is_shown_belongs_to_it() -> None:

@@ -117,7 +117,7 @@ class Core:
         self.journals.told = self._saved if self.observers else None
 
     def tell(self, event: Event) -> None:
-        """Tell the observers of an event. Never raises."""
+        """Tell the observers of an event. Raises nothing but Ctrl-C."""
         tell(self.observers, event)
 
     def _saved(self, ticket: Ticket) -> None:

@@ -82,11 +82,13 @@ def observers_of(listeners: Iterable[Listener]) -> tuple[Observer, ...]:
 
 
 def tell(observers: Iterable[Observer], event: Event) -> None:
-    """Tell them of an event. Never raises."""
+    """Tell them of an event. Raises nothing but Ctrl-C."""
     for one in observers:
         try:
             one.on_event(event)
-        except Exception as error:  # noqa: BLE001 - it is the user's, and may not change what happens
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the user's: sys.exit() ends no run, either
             one.log_failure(error)
 
 
@@ -117,6 +119,7 @@ class Behind(Observer):
         self._asleep = False
         self._busy = False
         self._dropped = 0
+        self._given_up = False  # somebody waited for it in vain
 
     @property
     def name(self) -> str:
@@ -141,13 +144,17 @@ class Behind(Observer):
             self._bell.put(None)
 
     def flush(self, seconds: float) -> None:
-        """Wait until the listener has seen all that happened so far."""
+        """Wait until the listener has seen all that happened so far.
+
+        Only once: after a wait in vain, there is none until it has caught up.
+        """
         until = monotonic() + seconds
         if threading.current_thread() is self._thread:
             return  # the listener itself closes what it listens to
-        while self._waiting or self._busy:
+        while (self._waiting or self._busy) and not self._given_up:
             left = until - monotonic()
             if left <= 0 or self._thread is None:
+                self._given_up = True
                 if self._waiting:
                     log.warning(
                         "the listener %s did not hear of the last %d events: it is too slow",
@@ -189,7 +196,7 @@ class Behind(Observer):
     def _more_comes(self) -> bool:
         """Wait for the next event; False, which ends the thread, if none comes for a while."""
         while not self._waiting:
-            self._busy = False
+            self._busy = self._given_up = False
             self._tell_dropped()
             self._asleep = True
             try:
@@ -250,7 +257,9 @@ def flush(observers: Iterable[Observer], seconds: float = CLOSING_SECONDS) -> No
     for one in observers:
         try:
             one.flush(max(0.0, until - monotonic()))
-        except Exception as error:  # noqa: BLE001 - as in `tell`
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - as in `tell`
             one.log_failure(error)
 
 
