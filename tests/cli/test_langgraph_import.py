@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import ormsgpack
 import psycopg
 import pytest
 from langgraph.types import Command
@@ -62,7 +63,8 @@ def test_an_imported_thread_has_its_whole_history_and_continues_where_it_was(
 
 def test_only_the_threads_that_are_named_are_imported(cli: Cli, database: str) -> None:
     given = ("import", "--from", KINDS[0], database, "--store", STORE)
-    assert cli(*given, "--thread", "done").out.startswith("1 thread imported with 9 checkpoints")
+    done = cli(*given, "--thread", "done").out
+    assert done == "1 thread imported with 9 checkpoints, 9 of them new\n"
     refused = cli(*given, "--thread", "nobody")
     assert (refused.code, "there is no thread 'nobody'" in refused.err) == (1, True)
     with hf.SyncCheckpointer(STORE) as cp:
@@ -169,6 +171,91 @@ def test_values_that_only_code_can_read_are_refused_by_thread_and_channel(
     assert refused.code == 1
     assert "channel '__interrupt__'" in refused.err
     assert "thread '" in refused.err
+    assert not Path("agents.db").exists()
+
+
+def state(**changes: Any) -> bytes:
+    fields = {"v": 4, "id": "x", "ts": "now", "channel_values": {}} | changes
+    return ormsgpack.packb({"channel_versions": {}, "versions_seen": {}} | fields)
+
+
+NEWEST = "(SELECT max(rowid) FROM {0})"
+
+
+@pytest.mark.parametrize(
+    ("change", "value", "message"),
+    [
+        ("writes SET idx", "abc", "the column idx of one of its writes is 'abc', not an integer"),
+        ("writes SET value", "text", "is of the type str, not bytes"),
+        ("writes SET value", b"\xc1", "is damaged"),
+        ("writes SET task_id", b"\xff", "the column task_id of one of its writes is of the type b"),
+        (
+            "checkpoints SET parent_checkpoint_id",
+            b"\xff",
+            "parent_checkpoint_id is of the type byt",
+        ),
+        ("checkpoints SET metadata", "[1]", "its metadata is no object"),
+        ("checkpoints SET metadata", '{"a":' * 900 + "1" + "}" * 900, "nested"),
+        ("checkpoints SET checkpoint", "text", "checkpoints.checkpoint is of the type str, not"),
+        ("checkpoints SET checkpoint", b"\x91" * 1000 + b"\x01", "its state is of the type list"),
+        ("checkpoints SET checkpoint", state(), "its state is that of another checkpoint, 'x'"),
+        ("checkpoints SET checkpoint", state(channel_values=[1]), "channel_values is of the type"),
+        ("checkpoints SET checkpoint", state(channel_versions=[1]), "channel_versions is of the"),
+        (
+            "checkpoints SET checkpoint",
+            state(channel_values={"messages": ormsgpack.Ext(5, b"\x90")}),
+            "a value, or an object in it, is damaged",
+        ),
+        (
+            "checkpoints SET checkpoint",
+            state(channel_values={"messages": ormsgpack.Ext(0, b"\xc1")}),
+            "is damaged",
+        ),
+    ],
+)
+def test_what_langgraph_cannot_have_written_is_refused_before_anything_is_written(
+    change: str,
+    value: Any,
+    message: str,
+    cli: Cli,
+    database: str,
+) -> None:
+    table = change.partition(" ")[0]
+    with closing(sqlite3.connect(database)) as db:
+        db.execute(f"UPDATE {change} = ? WHERE rowid = {NEWEST.format(table)}", (value,))
+        db.commit()
+    refused = cli("import", "--from", KINDS[0], database, "--store", STORE)
+    assert refused.code == 1
+    assert message in refused.err
+    assert refused.err.startswith("Error: thread '")
+    assert ", checkpoint " in refused.err
+    assert not Path("agents.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("checkpoint_writes SET blob = '\\xc1', type = 'msgpack'", "is damaged"),
+        ("checkpoint_blobs SET blob = '\\xc1', type = 'msgpack'", "is damaged"),
+        ("checkpoints SET checkpoint = '[]'", "its state is of the type list, not a dict"),
+        (
+            "checkpoints SET checkpoint = jsonb_set(checkpoint, '{id}', '7')",
+            "its state is that of another checkpoint, 7",
+        ),
+        ("checkpoints SET metadata = '[1]'", "its metadata is no object"),
+    ],
+)
+def test_the_same_is_refused_in_postgres(
+    change: str, message: str, cli: Cli, tmp_path: Path
+) -> None:
+    where = new_place(KINDS[1], tmp_path)
+    with saver(KINDS[1], where) as theirs:
+        fill(graph(theirs))
+    with psycopg.connect(where, autocommit=True) as db:
+        db.execute(f"UPDATE {change}".encode())
+    refused = cli("import", "--from", KINDS[1], where, "--store", STORE)
+    assert refused.code == 1
+    assert message in refused.err
     assert not Path("agents.db").exists()
 
 

@@ -13,7 +13,7 @@ from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
 from holdfast.integrations.langgraph.databases import postgres, sqlite
 from holdfast.integrations.langgraph.databases.rows import Opener
-from holdfast.integrations.langgraph.importing import Imported, import_threads
+from holdfast.integrations.langgraph.importing import Imported, check_threads, import_threads
 from holdfast.operations.transfer import runs_in
 
 _SQLITE: Final = b"SQLite format 3\0"
@@ -47,7 +47,7 @@ def command(
 
     With --from, FILES are databases, which are only read. Every thread is taken over with its whole
     history: a graph continues it on HoldfastSaver. Tables of an unknown layout, pickled and
-    encrypted values are refused before anything is written.
+    encrypted values, and what LangGraph can't have written are refused before anything is written.
     """
     if kind is not None:
         _import_threads(session, _DATABASES[kind], files, threads)
@@ -85,8 +85,9 @@ def _import_threads(
     try:
         for where in databases:
             with opened(where) as source:
-                source.check_types(threads)  # before there is a store
                 count = source.count(threads)
+                with progress("checking", count) as advance:  # before there is a store
+                    check_threads(source, threads, progress=advance)
                 with session.opened(new=True) as cp, progress("importing", count) as advance:
                     found += import_threads(cp.core, source, threads, progress=advance)
     except ValueError as error:
@@ -103,7 +104,7 @@ def _document(one: Imported) -> dict[str, Any]:
 
 def _draw(found: list[Imported]) -> None:
     count = len({one.thread_id for one in found})
-    new = len({one.thread_id for one in found if one.new})
+    new = sum(one.new_checkpoints for one in found)
     checkpoints = sum(one.checkpoints for one in found)
     _show.say(
         f"{_show.plural(count, 'thread')} imported with {_show.plural(checkpoints, 'checkpoint')}, "

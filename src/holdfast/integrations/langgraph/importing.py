@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from holdfast.errors import HoldfastError
-from holdfast.integrations.langgraph.databases.rows import Saved, Source, Write
+from holdfast.errors import HoldfastError, SerializeError
+from holdfast.integrations.langgraph.databases.rows import Place, Saved, Source, Write, refused
 from holdfast.integrations.langgraph.databases.values import put_together
 from holdfast.integrations.langgraph.layout import (
     CheckpointNote,
     WritesNote,
+    dump_checkpoint,
+    dump_writes,
     note_of,
     other_keys,
     run_id,
@@ -45,6 +47,7 @@ class Imported(NamedTuple):
     run_id: str
     checkpoints: int  # in the database
     new: int  # entries that the store did not have
+    new_checkpoints: int  # how many of these are checkpoints
 
 
 class Record(NamedTuple):
@@ -52,6 +55,23 @@ class Record(NamedTuple):
 
     note: Note
     value: Any
+
+
+def check_threads(
+    source: Source, threads: tuple[str, ...] = (), *, progress: Callable[[], None] = lambda: None
+) -> None:
+    """Read the threads of a database, all or those named, without writing anything.
+
+    Raises ValueError, with its place, for what can't be taken over.
+    """
+    source.check_types(threads)
+    for saved in source.checkpoints(threads):
+        try:
+            for record in _records(saved):
+                _dump(record.note)
+        except SerializeError as error:
+            raise refused(Place(*saved[:3]), error) from error
+        progress()
 
 
 def import_threads(
@@ -63,10 +83,9 @@ def import_threads(
 ) -> Iterator[Imported]:
     """Add the threads of a database, all or those named; `progress` is called after a checkpoint.
 
-    Raises ValueError, before anything is written, for values that can't be taken over, and later
-    for a thread that the store has already and that differs, or that can't be read.
+    Raises ValueError for a thread that the store has already and that differs. Call
+    `check_threads` first: it finds what can't be read before anything is written.
     """
-    source.check_types(threads)
     journals = groupby(source.checkpoints(threads), key=lambda saved: saved[:2])
     for (thread, ns), saved in journals:
         yield _journal(core, thread, ns, saved, progress)
@@ -79,7 +98,7 @@ def _journal(
     run = run_id(thread, ns)
     known = _known(core, run)
     queued: deque[Ticket] = deque()
-    count = new = 0
+    count = new = new_checkpoints = 0
     for each in saved:
         for record in _records(each):
             there = next(known, None)
@@ -88,6 +107,7 @@ def _journal(
                     _send(core, run, opening_draft(thread, ns), queued)
                 _send(core, run, _draft(core, record), queued)
                 new += 1
+                new_checkpoints += isinstance(record.note, CheckpointNote)
             elif there != record:
                 raise ValueError(
                     f"the store has a thread {thread!r} that differs from the one to import"
@@ -98,7 +118,7 @@ def _journal(
         progress()
     while queued:
         _settle(core, queued)
-    return Imported(thread, ns, run, count, new)
+    return Imported(thread, ns, run, count, new, new_checkpoints)
 
 
 def _known(core: Core, run: str) -> Iterator[Record | None]:
@@ -126,6 +146,10 @@ def _records(saved: Saved) -> Iterator[Record]:
     for (task, path), writes in groupby(saved.writes, key=_task):
         rows = [(write.idx, write.channel, write.value) for write in writes]
         yield Record(WritesNote(saved.checkpoint_id, task, path), stored_writes(rows))
+
+
+def _dump(note: Note) -> str:
+    return dump_writes(note) if isinstance(note, WritesNote) else dump_checkpoint(note)
 
 
 def _task(write: Write) -> tuple[str, str]:

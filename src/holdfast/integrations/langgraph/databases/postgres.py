@@ -6,14 +6,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.integrations.langgraph.databases.checking import check_saved, checked_dict
 from holdfast.integrations.langgraph.databases.rows import (
     TASKS,
+    UNREADABLE,
     Place,
     Saved,
     Source,
     Write,
     check_columns,
     check_type,
+    checked_metadata,
+    refused,
     send_pending,
 )
 from holdfast.integrations.langgraph.databases.values import put_together, take_apart
@@ -139,13 +143,15 @@ class PostgresSource:
                     journal, known = row[:2], {}
                 try:
                     saved = self._saved(row, known)
-                except (ValueError, KeyError, TypeError, AttributeError) as error:
-                    raise ValueError(f"{Place(*row[:3])} can't be read: {error}") from error
+                except UNREADABLE as error:
+                    raise refused(Place(*row[:3]), error) from error
                 yield saved
 
     def _saved(self, row: tuple[Any, ...], known: dict[str, tuple[str, Typed | None]]) -> Saved:
         thread, ns, checkpoint_id, parent, checkpoint, metadata = row
-        inline = checkpoint.pop("channel_values", None) or {}
+        checkpoint = checked_dict("its state", checkpoint)
+        inline = checked_dict("channel_values", checkpoint.pop("channel_values", None) or {})
+        checked_dict("channel_versions", checkpoint.get("channel_versions"))
         channels = {channel: put_together("msgpack", value) for channel, value in inline.items()}
         channels |= self._blobs(thread, ns, checkpoint["channel_versions"], known)
         sends = checkpoint.pop("pending_sends", None)
@@ -159,9 +165,10 @@ class PostgresSource:
             ]
         send_pending(checkpoint, channels, "msgpack", sends)
         writes = self._written(thread, ns, checkpoint_id)
-        return Saved(
-            thread, ns, checkpoint_id, parent, checkpoint, channels, metadata or {}, writes
-        )
+        metadata = checked_metadata(metadata or {})
+        saved = Saved(thread, ns, checkpoint_id, parent, checkpoint, channels, metadata, writes)
+        check_saved(saved)
+        return saved
 
     def _written(self, thread: str, ns: str, checkpoint_id: str) -> list[Write]:
         rows = self._db.execute(self._writes, (thread, ns, checkpoint_id))
@@ -184,6 +191,8 @@ class PostgresSource:
             versions_of = [wanted[channel] for channel in new]
             rows = self._db.execute(_VALUES, (new, versions_of, thread, ns))
             found = {channel: (kind, bytes(blob or b"")) for channel, kind, blob in rows}
+            for typed in found.values():
+                take_apart(*typed)
             known.update({channel: (wanted[channel], found.get(channel)) for channel in new})
         return {c: value for c in wanted if (value := known[c][1]) is not None}
 

@@ -13,6 +13,9 @@ from holdfast.integrations.langgraph.layout import Typed
 TASKS: Final = "__pregel_tasks"
 """The channel of the tasks that a node sent."""
 
+UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What reading a checkpoint raises if a row of it is not as LangGraph's savers write it."""
+
 _ENCRYPTED: Final = "+"
 
 
@@ -110,6 +113,12 @@ def check_type(place: Place, what: str, kind: str) -> None:
     raise ValueError(f"{place}: {what} {reason}; nothing was imported")
 
 
+def refused(place: Place, error: Exception) -> ValueError:
+    """The error that says which checkpoint can't be read, and why."""
+    reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+    return ValueError(f"{place} can't be read: {reason}; nothing was imported")
+
+
 def send_pending(fields: dict[str, Any], channels: dict[str, Typed], kind: str, sends: Any) -> None:
     """Put the tasks that were sent where LangGraph has kept them since version 4 of its format."""
     if not sends:
@@ -121,7 +130,11 @@ def send_pending(fields: dict[str, Any], channels: dict[str, Typed], kind: str, 
 
 def parsed_metadata(text: str | bytes | None) -> dict[str, Any]:
     """A checkpoint's metadata. Raises ValueError unless it is a JSON object."""
-    found = {} if text is None else json.loads(text)
+    return checked_metadata({} if text is None else json.loads(text))
+
+
+def checked_metadata(found: object) -> dict[str, Any]:
+    """A checkpoint's metadata. Raises ValueError unless it is an object."""
     if not isinstance(found, dict):
         raise ValueError("its metadata is no object")
     return found

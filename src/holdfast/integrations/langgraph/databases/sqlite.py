@@ -9,7 +9,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from holdfast.integrations.langgraph.databases.checking import (
+    check_bytes,
+    check_saved,
+    checked_dict,
+)
 from holdfast.integrations.langgraph.databases.rows import (
+    UNREADABLE,
     Place,
     Saved,
     Source,
@@ -17,6 +23,7 @@ from holdfast.integrations.langgraph.databases.rows import (
     check_columns,
     check_type,
     parsed_metadata,
+    refused,
     send_pending,
 )
 from holdfast.integrations.langgraph.databases.values import is_plain, put_together, take_apart
@@ -108,17 +115,17 @@ class SqliteSource:
         for row in self._db.execute(_SAVED, _chosen(threads)):
             try:
                 saved = self._saved(row)
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise ValueError(f"{Place(*map(str, row[:3]))} can't be read: {error}") from error
+            except UNREADABLE as error:
+                raise refused(Place(*map(str, row[:3])), error) from error
             yield saved
 
     def _saved(self, row: tuple[Any, ...]) -> Saved:
         thread, ns, checkpoint_id, parent, kind, data, metadata = row
-        if not all(isinstance(part, str) for part in row[:3]):
-            raise ValueError("an id is no text")
-        fields = take_apart(kind, data)
-        values = fields.pop("channel_values").items()
-        channels = {channel: put_together(kind, value) for channel, value in values}
+        check_bytes("the column checkpoints.checkpoint", data)
+        fields = checked_dict("its state", take_apart(kind, data))
+        values = checked_dict("channel_values", fields.pop("channel_values", None))
+        checked_dict("channel_versions", fields.get("channel_versions"))
+        channels = {channel: put_together(kind, value) for channel, value in values.items()}
         send_pending(fields, channels, kind, fields.pop("pending_sends", None))
         if not is_plain(fields):
             raise ValueError("there is an object where only data belongs")
@@ -127,7 +134,9 @@ class SqliteSource:
             Write(task, path, idx, channel, (type_, value))
             for task, path, idx, channel, type_, value in self._db.execute(self._written, place)
         ]
-        return Saved(*place, parent, fields, channels, parsed_metadata(metadata), writes)
+        saved = Saved(*place, parent, fields, channels, parsed_metadata(metadata), writes)
+        check_saved(saved)
+        return saved
 
 
 def _chosen(threads: tuple[str, ...]) -> dict[str, Any]:

@@ -17,16 +17,23 @@ READABLE: Final = frozenset(("null", "bytes", "bytearray", "msgpack", "json"))
 """The types that can be taken apart without running anything."""
 
 _OPTION: Final = ormsgpack.OPT_NON_STR_KEYS
+_ARRAY: Final = 6  # the code of an array; those below are objects, with class and fields
 
 
 def take_apart(kind: str, data: bytes) -> Any:
-    """A stored value in which objects stay bytes. Raises ValueError if it can't be read."""
+    """A stored value in which objects stay bytes. Raises ValueError if it can't be read.
+
+    The bytes of an object, too, are what LangGraph's serializer makes of one.
+    """
     if kind == "null":
         return None
     if kind in ("bytes", "bytearray"):
         return bytes(data)
     if kind == "msgpack":
-        return ormsgpack.unpackb(data, ext_hook=_keep, option=_OPTION)
+        try:
+            return ormsgpack.unpackb(data, ext_hook=_keep, option=_OPTION)
+        except ValueError as error:
+            raise ValueError(f"a value, or an object in it, is damaged ({error})") from error
     if kind == "json":
         return json.loads(data)
     raise ValueError(f"its type is {kind!r}, which can't be read")
@@ -53,4 +60,13 @@ def is_plain(value: Any) -> bool:
 
 
 def _keep(code: int, data: bytes) -> ormsgpack.Ext:
+    parts = ormsgpack.unpackb(data, ext_hook=_keep, option=_OPTION) if code <= _ARRAY else ()
+    if code < _ARRAY:
+        match parts:
+            case [str(), str(), _, *_]:
+                pass
+            case _:
+                raise ValueError("an object without the name of its class, or without its fields")
+    if code == _ARRAY and not isinstance(parts, list | tuple):
+        raise ValueError("an array without its form")
     return ormsgpack.Ext(code, bytes(data))
