@@ -40,6 +40,7 @@ from holdfast.integrations.langgraph.serializing import (
     AllowListSerializer,
     checked,
     revived,
+    serialized,
 )
 from holdfast.integrations.langgraph.threads import Found, Threads
 from holdfast.integrations.langgraph.writing import (
@@ -175,7 +176,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
             version = versions.get(name)
             before = known.get(name)
             if before is None or version is None or before[0] != version or before[1] is not value:
-                before = version, value, self.serde.dumps_typed(value)
+                before = version, value, serialized(self.serde, name, value)
             found[name] = before
         self._values.keep(run, checkpoint["id"], found)
         return {name: typed for name, (_, _, typed) in found.items()}
@@ -209,7 +210,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
     ) -> Op[None]:
         thread, ns, run = _where(config)
         rows = [
-            (WRITES_IDX_MAP.get(channel, index), channel, self.serde.dumps_typed(value))
+            (WRITES_IDX_MAP.get(channel, index), channel, serialized(self.serde, channel, value))
             for index, (channel, value) in enumerate(writes)
         ]
         encoding = compose.encode(self._threads.core, run, stored_writes(rows), "writes")

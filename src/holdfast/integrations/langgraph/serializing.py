@@ -18,6 +18,7 @@ except ImportError:  # it is private: without it, every type must be allowed by 
     SAFE = frozenset()
 
 from holdfast.errors import CheckpointLoadError, SerializeError
+from holdfast.errors.base import one_line
 from holdfast.integrations.langgraph import messages
 from holdfast.integrations.langgraph.layout import Typed
 
@@ -136,6 +137,21 @@ def checked(serde: Any) -> SerializerProtocol:
             )
         found = getattr(found, "serde", None)  # of one that encrypts
     return maybe_add_typed_methods(serde)
+
+
+def serialized(serde: SerializerProtocol, channel: str, value: Any) -> Typed:
+    """The value of a channel. Raises `SerializeError`, which names the channel."""
+    path = f"channel_values.{channel}"
+    try:
+        return serde.dumps_typed(value)
+    except SerializeError as error:
+        raise SerializeError(path, error.reason) from None
+    except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        reason = (
+            f"LangGraph's serializer can't store it ({one_line(str(error))}); store plain values "
+            "instead: list() of a range, item() of a numpy scalar, str() of a number beyond 64 bits"
+        )
+        raise SerializeError(path, reason) from error
 
 
 def revived(serde: SerializerProtocol, typed: Typed, run: str) -> Any:
