@@ -153,6 +153,18 @@ def test_a_fork_of_a_thread_is_a_thread_that_continues(cli: Cli, app: Any) -> No
     assert "exists" in cli("fork", "done", "--run-id", "again").err
 
 
+def test_a_thread_is_copied_and_exported_with_its_subgraphs(cli: Cli, app: Any) -> None:
+    assert cli("copy", "copy.db", "--run", "waiting").code == 0
+    assert cli("export", "waiting", "--to", "waiting.jsonl").code == 0
+    assert cli("import", "waiting.jsonl", "--store", "again.db").code == 0
+    for store in ("copy.db", "again.db"):
+        with HoldfastSaver(store) as saver:
+            copied = graph(saver)
+            assert history(copied, "waiting") == history(app, "waiting")
+            assert copied.get_state(config("done")).values == {}
+            assert copied.invoke(Command(resume="no"), config("waiting"))["log"][-1] == "asked"
+
+
 @pytest.mark.usefixtures("app")
 def test_threads_verify_and_are_listed_once(cli: Cli) -> None:
     assert cli("verify").code == 0
