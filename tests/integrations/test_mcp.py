@@ -20,8 +20,9 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import CallToolResult, TextContent
 
 import holdfast as hf
+from holdfast.codec.ascii_json import to_ascii
 from holdfast.integrations.langgraph import HoldfastSaver
-from holdfast.integrations.mcp.limits import MOST, select, shorten, to_text
+from holdfast.integrations.mcp.limits import MOST, select, shorten
 from holdfast.integrations.mcp.scope import Scope
 from holdfast.integrations.mcp.tools import Tools
 from holdfast.workflow import ask, step, workflow
@@ -315,7 +316,7 @@ def test_whatever_is_stored_what_is_shown_stays_small() -> None:
     for value in (huge, [huge] * 500, {str(n): huge for n in range(500)}, 10**5000, deep):
         shown, cut = shorten(value)
         assert cut
-        assert len(to_text(shown)) < 4 * MOST
+        assert len(to_ascii(shown)) < 4 * MOST
     assert shorten({"n": [1, None, "ä"]}) == ({"n": [1, None, "ä"]}, False)
     assert select({"a/b": [{"~": 7}]}, "/a~1b/0/~0", 0) == 7
 

@@ -8,17 +8,18 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from enum import Enum
 from typing import Any, Final
 
 import click
 
 from holdfast.cli._drawing import Text, columns, highlighted, wants_color
+from holdfast.codec.ascii_json import plain, to_ascii
 from holdfast.codec.summaries import for_people
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.errors.base import named_journals, one_line
 
 clean: Final = one_line
+to_json: Final = to_ascii
 _NAMED: Final = 5  # entries that an export or copy lacks; with --json all of them
 _STYLES: Final = {
     "completed": "green",
@@ -43,15 +44,9 @@ _STYLES: Final = {
 }
 
 
-def to_json(value: Any, *, indent: int | None = None) -> str:
-    """JSON in ASCII, so that nothing in it reaches a terminal as a command."""
-    text = json.dumps(value, indent=indent, default=_plain)
-    return text.replace("\x7f", "\\u007f")
-
-
 def pretty(value: Any) -> list[str]:
     """The lines of a document as people read it."""
-    lines = json.dumps(value, indent=2, ensure_ascii=False, default=_plain).split("\n")
+    lines = json.dumps(value, indent=2, ensure_ascii=False, default=plain).split("\n")
     return [clean(line) for line in lines]
 
 
@@ -67,14 +62,6 @@ def print_pretty(value: Any, *, most: int | None = None) -> None:
 def print_json(value: Any) -> None:
     """Print a document: indented for people, on one line for programs."""
     click.echo(to_json(value, indent=2 if sys.stdout.isatty() else None))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, Enum):
-        return value.value
-    raise TypeError(f"{type(value).__name__} has no JSON form here")
 
 
 def show(text: Text, *, err: bool = False) -> None:

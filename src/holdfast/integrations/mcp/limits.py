@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from datetime import datetime
-from enum import Enum
 from typing import Any, Final
 
 MOST: Final = 20_000
@@ -15,11 +12,6 @@ _TEXT: Final = 2_000  # characters of one text
 _KEY: Final = 200
 _ITEMS: Final = 100  # of one list or object
 _DEPTH: Final = 12
-
-
-def to_text(document: Any) -> str:
-    """A document as JSON in ASCII: nothing in it can disguise itself as another text."""
-    return json.dumps(document, default=_plain).replace("\x7f", "\\u007f")
 
 
 def select(value: Any, path: str, offset: int) -> Any:
@@ -91,11 +83,3 @@ class _Cutter:
     def _said(self, what: str) -> str:
         self.has_cut = True
         return f"… ({what})"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, Enum):
-        return value.value
-    raise TypeError(f"{type(value).__name__} has no JSON form here")

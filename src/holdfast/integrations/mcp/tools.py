@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from holdfast.checkpoint import Checkpoint, RunInfo
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec import readable
+from holdfast.codec.ascii_json import to_ascii
 from holdfast.codec.summaries import for_people
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import FAIL, Question
@@ -21,7 +22,7 @@ from holdfast.evidence import EvidenceVerifier
 from holdfast.evidence.trust.checking import Checker
 from holdfast.integrations.langgraph import plain
 from holdfast.integrations.langgraph.layout import FLOW
-from holdfast.integrations.mcp.limits import MOST, select, shorten, to_text
+from holdfast.integrations.mcp.limits import MOST, select, shorten
 from holdfast.integrations.mcp.scope import Scope
 from holdfast.operations.diff import diff_values
 
@@ -74,7 +75,7 @@ class Tools:
         where = {"status": status, "flow": flow, "prefix": prefix, "after": after}
         limit = max(1, min(limit, _PAGE))
         found = list(islice(self._scope.listed(self._cp, **where), limit + 1))
-        return to_text({"runs": list(map(self._run, found[:limit])), "more": len(found) > limit})
+        return to_ascii({"runs": list(map(self._run, found[:limit])), "more": len(found) > limit})
 
     def show_run(self, run_id: str, after: int | None = None, limit: int = 50) -> str:
         """Show a run: what it is doing, its child runs, and its timeline, oldest entry first.
@@ -97,7 +98,7 @@ class Tools:
             "children": [{"run_id": c.run_id, "status": c.status} for c in children[:_PAGE]],
             "more_children": len(children) > _PAGE,
         }
-        return to_text(document)
+        return to_ascii(document)
 
     def show_checkpoint(
         self, run_id: str, seq: int | None = None, path: str = "", offset: int = 0
@@ -112,7 +113,7 @@ class Tools:
         found = self._load(run_id, seq)
         part = select(for_people(readable.to_json(_state(found))), path, max(0, offset))
         state, cut = shorten(part)
-        return to_text(
+        return to_ascii(
             {
                 "checkpoint_id": found.checkpoint_id,
                 "step": found.step,
@@ -128,7 +129,7 @@ class Tools:
         a, b = self._load(run_id, old), self._load(run_id, new)
         found = diff_values(_state(a), _state(b), a.checkpoint_id, b.checkpoint_id)
         patch, cut = shorten(for_people(found.patch))
-        return to_text({"old": found.old_id, "new": found.new_id, "patch": patch, "cut": cut})
+        return to_ascii({"old": found.old_id, "new": found.new_id, "patch": patch, "cut": cut})
 
     def list_questions(self, run_id: str | None = None) -> str:
         """List the open questions of a run, or of all runs, with the JSON schema of their answers.
@@ -142,7 +143,7 @@ class Tools:
         found = [one for one in every if self._may_see(one)]
         most = max(MOST // max(1, len(found)), _LEAST)
         shown = [_question(one, most) for one in found[:_PAGE]]
-        return to_text({"questions": shown, "more": len(found) > _PAGE})
+        return to_ascii({"questions": shown, "more": len(found) > _PAGE})
 
     def verify_run(self, run_id: str) -> str:
         """Check every stored byte of a run, and whether its claims about the world are true now.
@@ -162,7 +163,7 @@ class Tools:
             document["claims"] = "not checked: the server was not given leave to (--root DIR ...)"
         elif found.ok:
             document["claims"] = self._claims(run_id, self._verifier)
-        return to_text(document)
+        return to_ascii(document)
 
     def answer_question(self, run_id: str, answer: Any, question: str | None = None) -> str:
         """Answer an open question of a run. The answer must fit the question's JSON schema.
@@ -175,7 +176,7 @@ class Tools:
         asked = requests.open_question(core, run_id, question)
         value = readable.data_from_json(answer)
         core.drive(requests.answer(core, run_id, value, asked.key, by=self._by))
-        return to_text({"run_id": run_id, "question": asked.key, "answered": True, "by": self._by})
+        return to_ascii({"run_id": run_id, "question": asked.key, "answered": True, "by": self._by})
 
     # --- what they are made of
 
