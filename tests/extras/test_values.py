@@ -23,7 +23,10 @@ from polars.testing.parametric import dataframes as polars_frames
 
 import holdfast as hf
 from holdfast.codec import readable
+from holdfast.codec.paths import Misplaced
 from holdfast.codec.ready import arrow_tables
+from holdfast.codec.ready.vectors import vector
+from holdfast.codec.registry import value_of
 from holdfast.codec.summaries import summary
 from holdfast.codec.values import decode, decode_data, encode
 from holdfast.engine.arguments import digest
@@ -222,6 +225,28 @@ def test_arrow_tables_come_back_equal() -> None:
     assert round_trip(pa.array([], pa.int8())).type == pa.int8()
     batch = TABLE.to_batches()[0]
     assert round_trip(batch).equals(batch)
+
+
+def test_a_few_bytes_can_not_ask_for_a_huge_index() -> None:
+    for length in (3, 10**8, 10**40):
+        hostile = {"type": "range", "range": [0, length, 1], "name": None}
+        codes = vector(np.array([1, 0], dtype="i1"))
+        multi = {"type": "multi", "levels": [hostile], "codes": [codes], "names": ["n"]}
+        with pytest.raises(Misplaced, match=r"more labels than it has codes|OverflowError"):
+            value_of("pandas.Index", multi)
+        values = {"type": "categorical", "codes": codes, "categories": hostile, "ordered": False}
+        with pytest.raises(Misplaced, match=r"more labels than it has codes|OverflowError"):
+            value_of("pandas.Index", {"type": "index", "values": values, "name": None})
+
+
+def test_labels_that_no_row_has_come_back() -> None:
+    labels = pd.RangeIndex(5, name="n")
+    index = pd.MultiIndex(levels=[labels, ["a", "b"]], codes=[[4, 2, 4], [0, 1, 0]])
+    came_back = round_trip(index)
+    assert came_back.equals(index)
+    assert list(came_back.levels[0]) == list(labels)
+    short = pd.Series(pd.Categorical.from_codes([4, -1], categories=pd.RangeIndex(5)))
+    pd.testing.assert_series_equal(round_trip(short), short, check_index_type=False)
 
 
 def test_a_hostile_arrow_stream_is_refused_and_crashes_nothing() -> None:

@@ -80,7 +80,7 @@ def _index_data(index: pd.Index) -> dict[str, Any]:
     if isinstance(index, pd.MultiIndex):
         return {
             "type": "multi",
-            "levels": [_index_data(level) for level in index.levels],
+            "levels": [_labels_data(level, len(index)) for level in index.levels],
             "codes": [vector(codes) for codes in index.codes],
             "names": list(index.names),
         }
@@ -102,11 +102,11 @@ def _index_data(index: pd.Index) -> dict[str, Any]:
 def _index(data: Any) -> pd.Index:
     kind = data["type"]
     if kind == "multi":
-        return pd.MultiIndex(
-            levels=[_index(level) for level in data["levels"]],
-            codes=[array(codes) for codes in data["codes"]],
-            names=data["names"],
-        )
+        codes = [array(one) for one in data["codes"]]
+        levels = [
+            _labels(level, len(one)) for level, one in zip(data["levels"], codes, strict=True)
+        ]
+        return pd.MultiIndex(levels=levels, codes=codes, names=data["names"])
     if kind == "range":
         return pd.RangeIndex(*data["range"], name=data["name"])
     if kind != "index":
@@ -118,6 +118,20 @@ def _index(data: Any) -> pd.Index:
             raise ValueError("an index that has no frequency")
         index.freq = data["freq"]
     return index
+
+
+def _labels_data(index: pd.Index, count: int) -> dict[str, Any]:
+    """The labels that so many codes refer to. A longer range is stored as its numbers."""
+    if isinstance(index, pd.RangeIndex) and len(index) > count:
+        index = pd.Index(index.to_numpy(), name=index.name)
+    return _index_data(index)
+
+
+def _labels(data: Any, count: int) -> pd.Index:
+    """The labels again. pandas makes an array of a range: a few bytes must not ask for a huge one."""
+    if data["type"] == "range" and len(range(*data["range"])) > count:
+        raise ValueError("an index with a range of more labels than it has codes")
+    return _index(data)
 
 
 def _freq_data(index: Any) -> str | None:
@@ -147,7 +161,7 @@ def _values_data(values: Any) -> dict[str, Any]:
         return shown | {
             "type": "categorical",
             "codes": vector(values.codes),
-            "categories": _index_data(dtype.categories),
+            "categories": _labels_data(dtype.categories, len(values)),
             "ordered": bool(dtype.ordered),
         }
     if isinstance(dtype, pd.DatetimeTZDtype):
@@ -203,8 +217,10 @@ def _values(data: Any) -> Any:
             dtype = pd.StringDtype(data["storage"], na_value=missing)
             return pd.array(objects(data["values"]), dtype=dtype)
         case "categorical":
-            kind = pd.CategoricalDtype(_index(data["categories"]), ordered=data["ordered"])
-            return pd.Categorical.from_codes(array(data["codes"]), dtype=kind)
+            codes = array(data["codes"])
+            labels = _labels(data["categories"], len(codes))
+            kind = pd.CategoricalDtype(labels, ordered=data["ordered"])
+            return pd.Categorical.from_codes(codes, dtype=kind)
         case "datetimetz":
             times = pd.DatetimeIndex(array(data["values"]))
             return times.tz_localize("UTC").tz_convert(zones.zone(data["zone"])).array
