@@ -36,56 +36,56 @@ class Measure(NamedTuple):
         return self.name.replace(".", "_") + unit + ("_total" if self.kind == "counter" else "")
 
 
-SAVE_TIME: Final = Measure(
-    "holdfast.save.duration", "histogram",
-    "Seconds from handing entries to the writer until they were durable.",
-    unit="s", buckets=_SECONDS,
-)  # fmt: skip
+def _counted(name: str, what: str, *labels: str) -> Measure:
+    return Measure(f"holdfast.{name}", "counter", what, labels)
+
+
+def _timed(name: str, what: str, buckets: tuple[float, ...], *labels: str) -> Measure:
+    return Measure(f"holdfast.{name}", "histogram", what, labels, "s", buckets)
+
+
+SAVE_TIME: Final = _timed(
+    "save.duration", "Seconds from handing entries to the writer until they were durable.", _SECONDS
+)
 SAVE_SIZE: Final = Measure(
     "holdfast.save.size", "histogram", "Bytes that a save stored.", unit="By", buckets=_BYTES
 )
-ENTRIES: Final = Measure("holdfast.save.entries", "counter", "Journal entries that were saved.")
-SAVE_FAILURES: Final = Measure(
-    "holdfast.save.failures", "counter", "Saves that failed, by type of error.", ("error_type",)
+ENTRIES: Final = _counted("save.entries", "Journal entries that were saved.")
+SAVE_FAILURES: Final = _counted(
+    "save.failures", "Saves that failed, by type of error.", "error_type"
 )
-CHECKS: Final = Measure(
-    "holdfast.claim.checks", "counter", "Claims that were checked, by type of evidence and verdict.",
-    ("evidence_type", "status"),
-)  # fmt: skip
-CHECK_TIME: Final = Measure(
-    "holdfast.claim.check.duration", "histogram", "Seconds that checking a claim took.",
-    ("evidence_type",), "s", _SECONDS,
-)  # fmt: skip
-REJECTIONS: Final = Measure(
-    "holdfast.checkpoint.rejections", "counter",
-    "Checkpoints that resumes went back behind: they did not verify.", ("flow",),
-)  # fmt: skip
-STARTS: Final = Measure(
-    "holdfast.run.starts", "counter", "Runs that were started or resumed here.", ("flow", "resumed")
+CHECKS: Final = _counted(
+    "claim.checks",
+    "Claims that were checked, by type of evidence and verdict.",
+    "evidence_type",
+    "status",
 )
-ENDS: Final = Measure(
-    "holdfast.run.ends",
-    "counter",
-    "Runs that stopped here, by how they stopped.",
-    ("flow", "status"),
+CHECK_TIME: Final = _timed(
+    "claim.check.duration", "Seconds that checking a claim took.", _SECONDS, "evidence_type"
 )
+REJECTIONS: Final = _counted(
+    "checkpoint.rejections",
+    "Checkpoints that resumes went back behind: they did not verify.",
+    "flow",
+)
+STARTS: Final = _counted("run.starts", "Runs that were started or resumed here.", "flow", "resumed")
+ENDS: Final = _counted("run.ends", "Runs that stopped here, by how they stopped.", "flow", "status")
 ACTIVE: Final = Measure("holdfast.run.active", "gauge", "Runs that are executed here.", ("flow",))
-RUN_TIME: Final = Measure(
-    "holdfast.run.duration", "histogram", "Seconds that runs were executed here until they stopped.",
-    ("flow",), "s", _LONG_SECONDS,
-)  # fmt: skip
-STEPS: Final = Measure(
-    "holdfast.step.ends", "counter", "Steps that were completed, failed or skipped here.",
-    ("flow", "status"),
-)  # fmt: skip
-STEP_TIME: Final = Measure(
-    "holdfast.step.duration", "histogram", "Seconds that completed steps took, retries included.",
-    ("flow",), "s", _LONG_SECONDS,
-)  # fmt: skip
-RETRIES: Final = Measure(
-    "holdfast.step.retries", "counter", "Attempts of steps that failed and were tried again.",
-    ("flow",),
-)  # fmt: skip
+RUN_TIME: Final = _timed(
+    "run.duration",
+    "Seconds that runs were executed here until they stopped.",
+    _LONG_SECONDS,
+    "flow",
+)
+STEPS: Final = _counted(
+    "step.ends", "Steps that were completed, failed or skipped here.", "flow", "status"
+)
+STEP_TIME: Final = _timed(
+    "step.duration", "Seconds that completed steps took, retries included.", _LONG_SECONDS, "flow"
+)
+RETRIES: Final = _counted(
+    "step.retries", "Attempts of steps that failed and were tried again.", "flow"
+)
 MEASURES: Final = (
     SAVE_TIME, SAVE_SIZE, ENTRIES, SAVE_FAILURES, CHECKS, CHECK_TIME, REJECTIONS, STARTS, ENDS,
     ACTIVE, RUN_TIME, STEPS, STEP_TIME, RETRIES,
