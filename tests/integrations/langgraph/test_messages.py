@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import ormsgpack
@@ -76,7 +77,7 @@ def test_usual_messages_need_no_validation(message: BaseMessage) -> None:
         pytest.fail("it took the slow way")
 
     _, data = JsonPlusSerializer().dumps_typed([message])
-    assert messages.loads(data, refuse) == [message]
+    assert messages.loads(data, refuse, lambda *_: None) == [message]
 
 
 def test_a_message_that_was_changed_to_something_else_is_validated() -> None:
@@ -85,5 +86,6 @@ def test_a_message_that_was_changed_to_something_else_is_validated() -> None:
         parts = (AIMessage.__module__, AIMessage.__name__, fields, "model_validate_json")
         asked: list[int] = []
         data = ormsgpack.packb(ormsgpack.Ext(5, ormsgpack.packb(parts)))
-        messages.loads(data, lambda code, _, asked=asked: asked.append(code))  # type: ignore[misc]
+        hook = partial(lambda asked, code, _: asked.append(code), asked)
+        messages.loads(data, hook, lambda *_: None)
         assert asked == [5]

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import enum
+import json
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from pydantic import BaseModel
 
+import holdfast as hf
 from holdfast.errors import SerializeError
 from holdfast.integrations.langgraph import HoldfastSaver
+from holdfast.integrations.langgraph.serializing import AllowListSerializer
 from tests.integrations.langgraph.calls import got, put, thread, values_of
 
 
@@ -53,3 +60,57 @@ def test_a_value_that_can_not_be_stored_is_refused_by_the_name_of_its_channel(va
     with pytest.raises(SerializeError, match=r"^channel_values\.total: "):
         saver.put_writes(at, [("fine", 1), ("total", value)], "task")
     assert not got(saver.get_tuple(thread())).pending_writes
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclass
+class Basket:
+    colours: list[Colour]
+
+
+class Order(BaseModel):
+    colour: Colour
+
+
+@pytest.mark.parametrize("value", [Colour.RED, [{"deep": Basket([Colour.RED])}]])
+def test_an_object_of_a_type_that_is_not_allowed_is_not_loaded_as_something_else(
+    value: Any,
+) -> None:
+    cp = hf.SyncCheckpointer("memory://")
+    put(HoldfastSaver(cp, allow=[Colour, Basket]), thread(), 0, value=value)
+    with pytest.raises(hf.CheckpointLoadError, match=r"allow=\[Colour\]"):
+        HoldfastSaver(cp, allow=[Basket]).get_tuple(thread())
+    found = HoldfastSaver(cp, allow=[Basket, Colour]).get_tuple(thread())
+    assert values_of(found) == {"value": value}
+
+
+def test_a_model_that_is_allowed_makes_its_parts_itself() -> None:
+    saver = HoldfastSaver("memory://", allow=[Order])
+    put(saver, thread(), 0, order=Order(colour=Colour.RED))
+    assert values_of(saver.get_tuple(thread())) == {"order": Order(colour=Colour.RED)}
+
+
+def in_json(lc: int, *path: str, **fields: Any) -> tuple[str, bytes]:
+    made = {"lc": lc, "type": "constructor", "id": path, "kwargs": fields}
+    return "json", json.dumps(made).encode()
+
+
+def test_old_values_in_json_come_back_if_their_types_are_safe_or_allowed() -> None:
+    serde = AllowListSerializer([Basket])
+    message = HumanMessage("hello")
+    path = message.to_json()["id"]
+    assert serde.loads_typed(in_json(1, *path, content="hello")) == message
+    home = HumanMessage.__module__.split(".")
+    assert serde.loads_typed(in_json(2, *home, "HumanMessage", content="hello")) == message
+    mine = in_json(2, *Basket.__module__.split("."), "Basket", colours=[])
+    assert serde.loads_typed(mine) == Basket([])
+    with pytest.raises(hf.ReviveError, match=r"allow=\[Basket\]"):
+        AllowListSerializer().loads_typed(mine)
+    prompt = in_json(1, "langchain", "prompts", "prompt", "PromptTemplate", template="")
+    with pytest.raises(hf.ReviveError, match="PromptTemplate, which is not allowed"):
+        serde.loads_typed(prompt)
+    with pytest.raises(hf.ReviveError, match=r"os\.system, which is not allowed"):
+        serde.loads_typed(in_json(2, "os", "system", command="true"))

@@ -14,27 +14,50 @@ from typing import Any, Final
 import ormsgpack
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
+from holdfast.errors import ReviveError
+
 Hook = Callable[[int, bytes], Any]
 """Makes a value of an Ext value's code and bytes."""
 
 OPTION: Final = ormsgpack.OPT_NON_STR_KEYS
 
 _PYDANTIC_2: Final = 5  # the code of an object with `model_dump`: module, name, fields
+_VALIDATED: Final = (4, _PYDANTIC_2)  # codes of objects whose class makes its parts of plain data
+_NAMED: Final = range(6)  # codes of objects, each with the module and name of its type
+_SNAPSHOT: Final = 7  # the code of a snapshot of a delta channel
 _TEXT_OR_NONE: Final = (str, type(None))
 
 
-def loads(data: bytes, hook: Hook) -> Any:
-    """The value that LangGraph's serializer packed, with its own hook for all but messages."""
+def loads(data: bytes, hook: Hook, check: Callable[[str, str], None]) -> Any:
+    """The value that LangGraph's serializer packed, with its own hook for all but messages.
+
+    `check` is called with the module and name of each type, and raises `ReviveError` for one that
+    must not be loaded. The parts of a pydantic model are left to the model.
+    """
+    refused: list[ReviveError] = []
 
     def revive(code: int, packed: bytes) -> Any:
-        if code == _PYDANTIC_2:
-            parts = ormsgpack.unpackb(packed, ext_hook=hook, option=OPTION)
-            kind = _KINDS.get((parts[0], parts[1]))
+        if code in _NAMED:
+            inner = hook if code in _VALIDATED else revive
+            parts = ormsgpack.unpackb(packed, ext_hook=inner, option=OPTION)
+            kind = _KINDS.get((parts[0], parts[1])) if code == _PYDANTIC_2 else None
             if kind is not None and _is_plain(parts[2], kind):
                 return _put_in_place(kind, parts[2])
+            try:
+                check(parts[0], parts[1])
+            except ReviveError as error:
+                refused.append(error)  # ormsgpack raises an error of its own
+                raise
+        elif code == _SNAPSHOT:
+            ormsgpack.unpackb(packed, ext_hook=revive, option=OPTION)
         return hook(code, packed)
 
-    return ormsgpack.unpackb(data, ext_hook=revive, option=OPTION)
+    try:
+        return ormsgpack.unpackb(data, ext_hook=revive, option=OPTION)
+    except ValueError:
+        if refused:
+            raise refused[0] from None
+        raise
 
 
 def _is_plain(fields: Any, kind: type[BaseMessage]) -> bool:

@@ -9,6 +9,23 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Final, Self
 
+from langchain_core.documents import Document
+from langchain_core.load.load import Reviver
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    ChatMessage,
+    ChatMessageChunk,
+    FunctionMessage,
+    FunctionMessageChunk,
+    HumanMessage,
+    HumanMessageChunk,
+    RemoveMessage,
+    SystemMessage,
+    SystemMessageChunk,
+    ToolMessage,
+    ToolMessageChunk,
+)
 from langgraph.checkpoint.serde.base import SerializerProtocol, maybe_add_typed_methods
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
@@ -17,7 +34,7 @@ try:
 except ImportError:  # it is private: without it, every type must be allowed by name
     SAFE = frozenset()
 
-from holdfast.errors import CheckpointLoadError, SerializeError
+from holdfast.errors import CheckpointLoadError, ReviveError, SerializeError
 from holdfast.errors.base import one_line
 from holdfast.integrations.langgraph import messages
 from holdfast.integrations.langgraph.layout import Typed
@@ -32,6 +49,24 @@ _INSTEAD: Final = (
     "lists your types (None: no types of your own)"
 )
 _DATA: Final = frozenset({type(None), bool, int, float, str, bytes, bytearray, memoryview})
+_MESSAGES: Final = Reviver(
+    allowed_objects=[
+        AIMessage,
+        AIMessageChunk,
+        ChatMessage,
+        ChatMessageChunk,
+        Document,
+        FunctionMessage,
+        FunctionMessageChunk,
+        HumanMessage,
+        HumanMessageChunk,
+        RemoveMessage,
+        SystemMessage,
+        SystemMessageChunk,
+        ToolMessage,
+        ToolMessageChunk,
+    ]
+)
 _CONTAINERS: Final = frozenset({list, tuple, set, frozenset, deque})
 _THEIR_OWN: Final = ("langgraph", "langchain_core", "numpy")  # LangGraph knows what to do with them
 
@@ -61,11 +96,40 @@ class AllowListSerializer(JsonPlusSerializer):
         return typed
 
     def loads_typed(self, data: Typed) -> Any:
-        """The value that was serialized."""
+        """The value that was serialized. Raises `ReviveError` for a type that is not allowed."""
         kind, packed = data
         if kind == "msgpack":
-            return messages.loads(packed, self._unpack_ext_hook)
+            return messages.loads(packed, self._unpack_ext_hook, self._check_name)
         return super().loads_typed(data)
+
+    def _check_name(self, module: str, name: str) -> None:
+        """Raise unless a value of this type could have been saved."""
+        if module.partition(".")[0] not in _THEIR_OWN and not self._is_allowed(module, name):
+            raise _refused(module, name)
+
+    def _is_allowed(self, module: str, name: str) -> bool:
+        allowed = self._allowed_msgpack_modules
+        key = (module, name)
+        return key in SAFE or allowed is True or (allowed is not None and key in allowed)
+
+    def _reviver(self, value: dict[str, Any]) -> Any:
+        """An object in JSON, as old versions of LangGraph stored them."""
+        path = value.get("id")
+        if value.get("type") != "constructor" or not isinstance(path, list) or not path:
+            return value
+        if value.get("lc") == 2:
+            return self._revive_lc2(value)
+        if value.get("lc") == 1:
+            try:
+                return _MESSAGES(value)
+            except ValueError:
+                raise _refused(".".join(map(str, path[:-1])), str(path[-1])) from None
+        return value
+
+    def _check_allowed_json_modules(self, value: dict[str, Any]) -> None:
+        *module, name = map(str, value["id"])
+        if not self._is_allowed(".".join(module), name):
+            raise _refused(".".join(module), name)
 
     def _check(self, values: Iterable[Any]) -> None:
         """Raise unless all of these, and what they hold, may be loaded again."""
@@ -86,12 +150,8 @@ class AllowListSerializer(JsonPlusSerializer):
                 self._check(parts)
 
     def _check_type(self, kind: type, value: Any) -> None:
-        key = (kind.__module__, kind.__name__)
-        allowed = self._allowed_msgpack_modules
         if (
-            key in SAFE
-            or allowed is True
-            or (allowed is not None and key in allowed)
+            self._is_allowed(kind.__module__, kind.__name__)
             or kind.__module__.partition(".")[0] in _THEIR_OWN
             or isinstance(value, BaseException | re.Pattern | list)
             or (isinstance(value, str | int | float | bytes) and not isinstance(value, enum.Enum))
@@ -102,6 +162,14 @@ class AllowListSerializer(JsonPlusSerializer):
             f"hold; allow it: HoldfastSaver(..., allow=[{kind.__name__}])"
         )
         raise SerializeError("channel_values", reason)
+
+
+def _refused(module: str, name: str) -> ReviveError:
+    reason = (
+        f"it holds a value of the type {module}.{name}, which is not allowed; if you trust it, "
+        f"allow it: HoldfastSaver(..., allow=[{name}])"
+    )
+    return ReviveError("channel_values", reason)
 
 
 def _parts(value: Any) -> Iterable[Any] | None:
@@ -155,8 +223,11 @@ def serialized(serde: SerializerProtocol, channel: str, value: Any) -> Typed:
 
 
 def revived(serde: SerializerProtocol, typed: Typed, run: str) -> Any:
-    """A stored value. Raises `CheckpointLoadError` for a pickle."""
+    """A stored value. Raises `CheckpointLoadError` for a pickle, and for a type not allowed."""
     kind = typed[0].partition("+")[0]  # what follows is how it was encrypted
     if kind == "pickle":
         raise CheckpointLoadError(run, "it holds a pickle, which is never loaded: it may run code")
-    return serde.loads_typed(typed)
+    try:
+        return serde.loads_typed(typed)
+    except ReviveError as error:
+        raise CheckpointLoadError(run, error.reason) from None
