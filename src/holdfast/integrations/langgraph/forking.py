@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from holdfast.errors import CheckpointNotFoundError, RunExistsError
 from holdfast.integrations.langgraph.layout import CheckpointNote, note_of, opening_says, run_id
+from holdfast.integrations.langgraph.listing import named
 from holdfast.integrations.langgraph.thinning import copy_thread
 from holdfast.integrations.langgraph.threads import Threads
 from holdfast.kernel.core import Core
-from holdfast.model import Kind, checkpoint_id
+from holdfast.model import Kind, checkpoint_id, erases
 
 
 def fork_thread(core: Core, run: str, thread: str, *, seq: int | None = None) -> str:
@@ -22,18 +23,20 @@ def fork_thread(core: Core, run: str, thread: str, *, seq: int | None = None) ->
     `CheckpointNotFoundError`, `RunExistsError`, and ValueError for a run that is no thread, or
     only the namespace of a subgraph.
     """
-    opening = core.journals.entry(run, 0)
-    says = None if opening is None else opening_says(opening)
-    if says is None or says[1]:
+    opening = core.journals.opening(run)
+    threads = Threads(lambda: core)
+    space = named(threads, run)
+    if opening is None or opening_says(opening) is None or space.ns:
         raise ValueError(f"run {run!r} is no thread of LangGraph's, or only a subgraph of one")
     branch = core.journals.branch(run)
     found = next((e for e in branch if e.kind == Kind.CHECKPOINT and seq in (None, e.seq)), None)
     note = None if found is None else note_of(found)
     if found is None or not isinstance(note, CheckpointNote):
         raise CheckpointNotFoundError(run, None if seq is None else checkpoint_id(run, seq))
-    if core.journals.head_seq(run_id(thread)) is not None:
+    head = core.journals.checked_head(run_id(thread))
+    if head is not None and not erases(head):
         raise RunExistsError(run_id(thread))
     origin = checkpoint_id(run, found.seq)
     until = None if seq is None else note.id
-    copy_thread(Threads(lambda: core), says[0], thread, until=until, origin=origin)
+    copy_thread(threads, str(space.thread), thread, until=until, origin=origin)
     return origin

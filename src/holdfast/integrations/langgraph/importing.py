@@ -32,7 +32,7 @@ from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.playback import Playback
 from holdfast.kernel.ticket import Ticket
-from holdfast.model import Entry, Kind
+from holdfast.model import Entry, Kind, erases
 
 _QUEUED: Final = 64  # entries on their way to the store
 
@@ -103,7 +103,7 @@ def _journal(
         for record in _records(each):
             there = next(known, None)
             if there is None:
-                if not new and core.journals.head_seq(run) is None:
+                if not new and _is_new(core, run):
                     _send(core, run, opening_draft(thread, ns), queued)
                 _send(core, run, _draft(core, record), queued)
                 new += 1
@@ -121,11 +121,17 @@ def _journal(
     return Imported(thread, ns, run, count, new, new_checkpoints)
 
 
+def _is_new(core: Core, run: str) -> bool:
+    """Whether the run must be opened: there is none, or it was deleted."""
+    head = core.journals.checked_head(run)
+    return head is None or erases(head)
+
+
 def _known(core: Core, run: str) -> Iterator[Record | None]:
     """What the store has of a run; None for what does not come from LangGraph."""
     states = Playback(core.journals)
     for entry in core.journals.entries(run, bodies=True):
-        if entry.kind == Kind.OPEN:
+        if entry.kind == Kind.OPEN or erases(entry):
             continue
         note = note_of(entry)
         encoding = None if note is None else states.encoding(entry)

@@ -45,10 +45,10 @@ def namespaces(threads: Threads, thread: Any = None, ns: str | None = None) -> l
     else:
         within = RunFilter(flow=FLOW, prefix=namespaces_prefix(str(thread)))
         runs = [run_id(str(thread)), *(head.run for head in all_runs(store, within))]
-    return [_named(threads, run) for run in runs]
+    return [named(threads, run) for run in runs]
 
 
-def _named(threads: Threads, run: str) -> Namespace:
+def named(threads: Threads, run: str) -> Namespace:
     """The thread and namespace of a run; where its id was hashed, its opening says them."""
     said = thread_and_ns(run)
     if said is None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from holdfast.errors import CheckpointNotFoundError
+from holdfast.errors import CheckpointNotFoundError, RunExistsError
 from holdfast.integrations.langgraph.layout import (
     CheckpointNote,
     WritesNote,
@@ -128,7 +128,7 @@ def copy_thread(
     """Copy what the namespaces of a thread hold, without what rollbacks left behind.
 
     With `until`, all as it was when that checkpoint was saved: what its tasks wrote came later.
-    The copy says that it is a fork of `origin`.
+    The copy says that it is a fork of `origin`: raises `RunExistsError` if there is such a thread.
     """
     for space in namespaces(threads, source):
         copied = Namespace(run_id(target, space.ns), target, space.ns)
@@ -150,7 +150,7 @@ def _copied(
             break
         note = None if entry.seq in index.left_behind else note_of(entry)
         encoding = None if note is None else playback.encoding(entry)
-        if note is None or encoding is None or _is_later(note, until):
+        if note is None or encoding is None or _is_later(index, entry, note, until):
             continue
         draft = _moved(note, encoding, moved)
         if not moved:
@@ -166,15 +166,29 @@ def _copied(
         yield from _settled(core, target.run, moved, *queued.popleft())
 
 
-def _is_later(note: CheckpointNote | WritesNote, until: str | None) -> bool:
-    """Whether an entry came after this checkpoint: LangGraph's ids grow with time."""
+def _is_later(
+    index: Index, entry: Entry, note: CheckpointNote | WritesNote, until: str | None
+) -> bool:
+    """Whether an entry came after this checkpoint, or is of the writes of it or of a later one.
+
+    Clocks may go back, so their order in the run counts. In other namespaces, which don't have
+    the checkpoint, only LangGraph's ids tell: they grow with time.
+    """
     if until is None:
         return False
-    return note.id > until if isinstance(note, CheckpointNote) else note.of >= until
+    end = index.places.get(until)
+    if end is None:
+        return note.id > until if isinstance(note, CheckpointNote) else note.of >= until
+    if isinstance(note, CheckpointNote):
+        return entry.seq > end.seq
+    place = index.places.get(note.of)
+    return place is None or place.seq >= end.seq
 
 
 def _behind(target: Namespace, origin: str, draft: Draft, head: Entry | None) -> list[Draft]:
     if head is not None and head.status != Status.DELETED:
+        if origin:
+            raise RunExistsError(target.run)
         return [draft]
     return [opening_draft(target.thread, target.ns, origin), draft]
 
