@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -15,11 +16,12 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.types import Command, Interrupt
 
 import holdfast as hf
-from holdfast.integrations.langgraph import HoldfastSaver
+from holdfast.integrations.langgraph import HoldfastSaver, layout
 from holdfast.integrations.langgraph.plain import plain
 from holdfast.operations import deleting
 from tests.cli.conftest import Cli
 from tests.cli.langgraph_databases import config, fill, graph, history
+from tests.integrations.langgraph import agents
 
 STORE = ".holdfast/holdfast.db"
 
@@ -137,6 +139,45 @@ def test_a_run_that_is_no_thread_of_langgraphs_is_not_forgotten_as_one(cli: Cli)
         cp.save("mine", 1)
     assert "0 runs deleted" in cli("forget", "--thread", "mine", "--yes").out
     assert cli("runs", "--json").json["run_id"] == "mine"
+
+
+def test_a_rollback_says_how_to_put_back_subgraphs_with_a_memory(cli: Cli) -> None:
+    with HoldfastSaver() as saver:
+        app = agents.remembering(saver)
+        for call in (1, 2, 3):
+            assert app.invoke({"topic": "x"}, config("r"))["log"][-1] == f"call {call}"
+        with hf.SyncCheckpointer() as cp:
+            found = cp.list_checkpoints("r", oldest_first=True)
+        ends = [one.seq for one in found if one.type == "loop" and one.metadata["step"] % 3 == 1]
+        assert cli("rollback", "r", str(ends[-1])).out.count("\n") == 1, "nothing is ahead"
+        _, advice, command = cli("rollback", "r", str(ends[0])).out.splitlines()
+        assert "still at what they saved later" in advice
+        _, *given = shlex.split(command)
+        assert given[:2] == ["rollback", "r|call"]
+        assert cli(*given).code == 0
+        assert app.invoke({"topic": "x"}, config("r"))["log"][-1] == "call 2"
+        _, _, command = cli("rollback", "r", str(found[0].seq)).out.splitlines()
+        _, *given = shlex.split(command)
+        assert given == ["forget", "r|call"]
+        assert cli(*given, "--yes").code == 0
+        assert app.invoke({"topic": "x"}, config("r"))["log"][-1] == "call 1"
+
+
+def test_a_rollback_names_the_subgraphs_of_the_tasks_that_are_executed_again(
+    cli: Cli, app: Any
+) -> None:
+    waiting = app.get_state(config("waiting")).config["configurable"]["checkpoint_id"]
+    app.invoke(Command(resume="yes"), config("waiting"))
+    app.invoke({"messages": []}, config("waiting"))
+    with hf.SyncCheckpointer() as cp:
+        notes = [
+            (entry.seq, layout.note_of(entry)) for entry in cp.core.journals.entries("waiting")
+        ]
+    (at,) = [
+        seq for seq, note in notes if isinstance(note, layout.CheckpointNote) and note.id == waiting
+    ]
+    (one,) = cli("rollback", "waiting", str(at), "--json").json["ahead"]
+    assert one["run_id"].startswith("waiting|confirm:")
 
 
 def test_a_fork_of_a_thread_is_a_thread_that_continues(cli: Cli, app: Any) -> None:

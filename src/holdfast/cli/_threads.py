@@ -3,6 +3,7 @@
 All of it is text of anyone's, and goes through `_show` on its way to a terminal.
 """
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -16,9 +17,11 @@ from holdfast.integrations.langgraph import layout, plain
 from holdfast.integrations.langgraph.forking import fork_thread
 from holdfast.kernel import compose
 from holdfast.kernel.pages import pass_by
+from holdfast.kernel.reader import all_runs
 from holdfast.model import Entry, Kind, checkpoint_id
 from holdfast.operations.diff import Change, Diff, diff_values
 from holdfast.operations.timeline import Moment
+from holdfast.store import RunFilter
 
 FLOW: Final = layout.FLOW
 
@@ -76,6 +79,55 @@ def fork(cp: SyncCheckpointer, run: str, place: str | None, thread: str | None) 
     origin = fork_thread(cp.core, run, name, seq=seq)
     target = layout.run_id(name)
     return Forked(target, newest(cp, target), origin)
+
+
+class Ahead(NamedTuple):
+    """A subgraph of a thread whose state is newer than the checkpoint that was gone back to."""
+
+    run_id: str
+    seq: int | None  # of the checkpoint that was its newest then; None: there was none
+
+    @property
+    def command(self) -> str:
+        """What puts it where it was."""
+        run = shlex.quote(self.run_id)
+        if self.seq is None:
+            return f"holdfast forget {run}"
+        return f"holdfast rollback {run} {self.seq}"
+
+
+def ahead(cp: SyncCheckpointer, place: str) -> list[Ahead]:
+    """The subgraphs that continue from what they saved after this checkpoint of their thread.
+
+    A subgraph that LangGraph begins anew with each task counts only as part of the tasks of this
+    checkpoint, which are the ones to be executed again.
+    """
+    run, _, seq = place.rpartition("@")
+    entry = cp.core.journals.entry(run, int(seq))
+    note = None if entry is None else layout.note_of(entry)
+    if note is None:
+        return []
+    then = note.of if isinstance(note, layout.WritesNote) else note.id
+    within = RunFilter(flow=FLOW, prefix=f"{run}{layout.BETWEEN}")
+    found: list[Ahead] = []
+    for head in all_runs(cp.store, within):
+        saved = _checkpoints(cp, head.run)
+        newest = next(saved, None)
+        if newest is None or newest[1].id <= then:
+            continue
+        _, _, ns = head.run.partition(layout.BETWEEN)
+        if ":" not in ns or newest[1].metadata.get("parents", {}).get("") == then:
+            earlier = (seq for seq, note in saved if note.id <= then)
+            found.append(Ahead(head.run, next(earlier, None)))
+    return found
+
+
+def _checkpoints(cp: SyncCheckpointer, run: str) -> Iterator[tuple[int, layout.CheckpointNote]]:
+    """The checkpoints that led to the state of a run, newest first, with their seqs."""
+    for entry in cp.core.journals.branch(run, damage=pass_by):
+        note = layout.note_of(entry)
+        if isinstance(note, layout.CheckpointNote):
+            yield entry.seq, note
 
 
 def diff(cp: SyncCheckpointer, a: str, b: str) -> Diff | None:

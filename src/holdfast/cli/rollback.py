@@ -1,8 +1,10 @@
 """`holdfast rollback`: make an earlier checkpoint the current one."""
 
+from typing import Any
+
 import click
 
-from holdfast.cli import _show
+from holdfast.cli import _show, _threads
 from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
 
@@ -15,12 +17,31 @@ def command(session: Session, run: str, where: str) -> None:
 
     WHERE is a seq, RUN@SEQ, or a step: its newest checkpoint. Later checkpoints stay in the
     history, and you can roll back to them. The effects of steps are not undone.
+
+    Subgraphs of a LangGraph thread are runs of their own. Those that stay at what they saved later
+    are listed, each with the command that puts it back.
     """
     with session.opened() as cp:
-        run_id = find_run(cp, run).run_id
+        info = find_run(cp, run)
+        run_id = info.run_id
         found = cp.rollback(run_id, checkpoint_id=find_place(cp, run_id, where))
-    text = f"{run_id} is at {found.checkpoint_id}, after {found.step or 'its beginning'}"
-    session.show(
-        {"run_id": run_id, "checkpoint_id": found.checkpoint_id, "step": found.step},
-        lambda: _show.say(text),
-    )
+        ahead = _threads.ahead(cp, found.checkpoint_id) if info.flow == _threads.FLOW else []
+    document: dict[str, Any] = {
+        "run_id": run_id,
+        "checkpoint_id": found.checkpoint_id,
+        "step": found.step,
+    }
+    if ahead:
+        document["ahead"] = [one._asdict() for one in ahead]
+
+    def draw() -> None:
+        text = f"{run_id} is at {found.checkpoint_id}, after {found.step or 'its beginning'}"
+        _show.say(text)
+        if ahead:
+            _show.say(
+                "These subgraphs are still at what they saved later. Put them back:", "yellow"
+            )
+        for one in ahead:
+            _show.say(f"  {one.command}", "yellow")
+
+    session.show(document, draw)

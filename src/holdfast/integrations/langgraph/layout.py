@@ -36,10 +36,12 @@ FLOW: Final = "langgraph"
 Typed = tuple[str, bytes]
 """A value as LangGraph's serializer stores it: how, and the bytes."""
 
+BETWEEN: Final = "|"
+"""What separates the thread from the namespace; LangGraph has it between namespaces, too."""
+
 SOURCES: Final = ("input", "loop", "update", "fork")
 """The sources of checkpoints that are also their `type`."""
 
-_BETWEEN: Final = "|"  # the thread and the namespace; LangGraph has it between namespaces, too
 _HASHED: Final = "%~"  # no escape looks like this
 _KEPT: Final = 64  # bytes of a long thread id that are still readable
 _PLAIN: Final = ("v", "id", "ts", "channel_versions", "versions_seen", "updated_channels")
@@ -53,22 +55,22 @@ def run_id(thread: str, ns: str = "") -> str:
     if thread.isalnum() and thread.isascii() and len(thread) <= MAX_ID_BYTES // 2:
         root = thread
     else:
-        root = _escaped(thread).replace(_BETWEEN, "%7C") or "%"
+        root = _escaped(thread).replace(BETWEEN, "%7C") or "%"
         root = _shortened(root, thread, MAX_ID_BYTES // 2)
     if not ns:
         return root
-    room = MAX_ID_BYTES - len(f"{root}{_BETWEEN}".encode())
-    return f"{root}{_BETWEEN}{_shortened(_escaped(ns), ns, room)}"
+    room = MAX_ID_BYTES - len(f"{root}{BETWEEN}".encode())
+    return f"{root}{BETWEEN}{_shortened(_escaped(ns), ns, room)}"
 
 
 def namespaces_prefix(thread: str) -> str:
     """What the ids of the runs of a thread begin with, but for the main one."""
-    return f"{run_id(thread)}{_BETWEEN}"
+    return f"{run_id(thread)}{BETWEEN}"
 
 
 def thread_and_ns(run: str) -> tuple[str, str] | None:
     """The thread and namespace that a run holds, by its id alone; None if a part was hashed."""
-    thread, _, ns = run.partition(_BETWEEN)
+    thread, _, ns = run.partition(BETWEEN)
     if _HASHED in run:
         return None
     return _unescaped("" if thread == "%" else thread), _unescaped(ns)
