@@ -12,8 +12,8 @@ import pytest
 import holdfast as hf
 from holdfast.checkpoint import to_datetime, to_micros
 from holdfast.engine.people import requests
+from holdfast.engine.people.checking import MAX_ANSWER_BYTES
 from holdfast.engine.people.dialog import Dialog
-from holdfast.engine.people.requests import MAX_ANSWER_BYTES
 from holdfast.kernel.appending import append, append_if
 from holdfast.kernel.journal import Draft
 from holdfast.model import Kind

@@ -52,7 +52,7 @@ def revive(data: object, as_type: Any, *, root: str = "state") -> Any:
 
 
 def _converter(hint: Any) -> Convert:
-    hint = _unwrap(hint)
+    hint = unwrapped(hint)
     try:
         # `A | B` equals `B | A`, but its first member goes first: the text tells them apart.
         return _compile(hint, "" if isinstance(hint, type) else repr(hint))
@@ -81,7 +81,7 @@ def _compile(hint: Any, _text: str) -> Convert:
     return record(kind, args, _converter) or _collection(kind, args) or _plain(kind)
 
 
-def _unwrap(hint: Any) -> Any:
+def unwrapped(hint: Any) -> Any:
     """The hint without names and qualifiers around it."""
     while True:
         origin = get_origin(hint)
@@ -264,7 +264,7 @@ def _literal(choices: tuple[Any, ...]) -> Convert:
 
 
 def _union(members: tuple[Any, ...]) -> Convert:
-    exact = [_exactness(_unwrap(member)) for member in members]
+    exact = [_exactness(unwrapped(member)) for member in members]
     converters = [_converter(member) for member in members]
 
     def convert(data: Any) -> Any:

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, Final
 
 from holdfast.codec.values import same
+from holdfast.engine.people.forms import CODEC, STORED_AS, unlike
 from holdfast.engine.people.patterns import NEEDS_EXTRA, pattern
 
 MAX_CHECKS: Final = 200_000
@@ -92,8 +93,10 @@ def _is_plain(schema: Any, where: str, root: Schema) -> bool:
         inner: Iterable[Any] = ()
         if keyword in ("properties", "$defs", "definitions"):
             inner = argument.values()
-        elif keyword in ("anyOf", "items", "additionalProperties"):
-            inner = argument if keyword == "anyOf" else [argument]
+        elif keyword in ("anyOf", "prefixItems"):
+            inner = argument
+        elif keyword in ("items", "additionalProperties"):
+            inner = [argument]
         for part in inner:
             plain &= _is_plain(part, here, root)
     return plain
@@ -116,6 +119,10 @@ def _look(value: Any, schema: Any, where: str, budget: _Budget) -> str:
 
 def _itself(value: Any, schema: Schema, where: str) -> str:
     names = schema.get("type", ())
+    if STORED_AS in schema or CODEC in schema:
+        if wrong := unlike(value, schema):
+            return f"{where} {wrong}"
+        names = ()
     names = [names] if isinstance(names, str) else names
     if names and not any(_is(value, name) for name in names):
         return f"{where} must be of type {' or '.join(names)}, not {type(value).__name__}"
@@ -151,9 +158,11 @@ def _combined(value: Any, schema: Schema, where: str, budget: _Budget) -> str:
 
 
 def _inside(value: Any, schema: Schema, where: str, budget: _Budget) -> str:
-    if _is(value, "array"):
-        for index, item in enumerate(value if "items" in schema else ()):
-            if wrong := _look(item, schema["items"], f"{where}[{index}]", budget):
+    if _is(value, "array") or isinstance(value, set | frozenset):
+        first, rest = schema.get("prefixItems", ()), schema.get("items", True)
+        for index, item in enumerate(value if first or rest is not True else ()):
+            part = first[index] if index < len(first) else rest
+            if part is not True and (wrong := _look(item, part, f"{where}[{index}]", budget)):
                 return wrong
     if not isinstance(value, dict):
         return ""
@@ -318,7 +327,7 @@ _ARGUMENTS: Final[dict[str, Callable[[Any], bool]]] = {
     "enum": _is_list,
     "required": lambda a: _is_list(a) and all(isinstance(name, str) for name in a),
     "$ref": lambda a: isinstance(a, str),
-    "anyOf": lambda a: _is_list(a) and len(a) > 0,
+    **dict.fromkeys(("anyOf", "prefixItems"), lambda a: _is_list(a) and len(a) > 0),
     **dict.fromkeys(("properties", "$defs", "definitions"), lambda a: isinstance(a, Mapping)),
     **{k: _is_limit if kind == "number" else _is_count for k, (kind, _, _) in _LIMITS.items()},
 }
@@ -335,7 +344,6 @@ _BEYOND: Final = frozenset(
         "not",
         "oneOf",
         "pattern",
-        "prefixItems",
         "propertyNames",
         "unevaluatedItems",
         "unevaluatedProperties",

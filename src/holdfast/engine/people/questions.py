@@ -11,6 +11,7 @@ from typing import Any, Final, TypedDict
 from holdfast.checkpoint import to_datetime, to_micros
 from holdfast.codec import cards, values
 from holdfast.engine.blocking import check_options
+from holdfast.engine.people.converting import as_asked
 from holdfast.engine.people.fitting import check_schema, problems_with
 from holdfast.engine.people.schema import schema_of
 from holdfast.engine.program import Record
@@ -165,12 +166,22 @@ class Question:
         return not self.assignees or name in self.assignees
 
     def problems_with(self, answer: Any) -> str:
-        """Why an answer (plain data) is invalid; empty if it is valid."""
+        """Why an answer (plain data) is invalid; empty if it is valid.
+
+        What JSON lacks may be given in its JSON form: `"1.50"` where a Decimal is asked for.
+        """
         try:
             check_schema(self.schema)
         except ValueError as error:
             return f"what may be answered can't be checked: {error}"
-        return problems_with(answer, self.schema)
+        return problems_with(self.converted(answer), self.schema)
+
+    def converted(self, answer: Any) -> Any:
+        """An answer (plain data) with its parts as the types that are asked for."""
+        try:
+            return as_asked(answer, self.schema)
+        except RecursionError:
+            return answer
 
 
 def asked(entry: Entry, stored: Any) -> Question:

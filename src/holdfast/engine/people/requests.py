@@ -12,13 +12,13 @@ from holdfast.checkpoint import to_datetime, to_micros
 from holdfast.codec.meta import DUE, Meta, dump_meta
 from holdfast.engine.holding.here import process_of, running_here
 from holdfast.engine.holding.observing import standing
+from holdfast.engine.people.checking import checked
 from holdfast.engine.people.dialog import Dialog
 from holdfast.engine.people.questions import DEADLINE, FAIL, Question
 from holdfast.engine.resume.history import History, waits_by_itself
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointNotFoundError,
-    InvalidAnswerError,
     QuestionError,
     RunFinishedError,
 )
@@ -35,7 +35,6 @@ from holdfast.store import RunFilter
 
 log = logger()
 
-MAX_ANSWER_BYTES: Final = 4 << 20
 _OVER: Final = (Status.COMPLETED, Status.CANCELLED)
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -95,7 +94,7 @@ def answer(
 
     The answer is checked against what was asked for and recorded once, with who gave it: of two,
     one wins and the other raises `QuestionError`, which says whose it was, even after the run has
-    ended. So does one that comes after the deadline, or from someone who was not asked. Raises
+    ended. So does one that comes late, or from someone who was not asked. Raises
     `InvalidAnswerError` where it does not fit, and `RunFinishedError` where nobody will ever ask.
     """
     check_id("run_id", run_id)
@@ -112,8 +111,8 @@ def answer(
         found = _pick(dialog, question)
         if found.is_overdue(_now(core)):
             return _by_default(core, dialog, found, entry)
-        _check_answer(core, found, encoding, by)
-        return _answered(core, dialog, found, entry, encoding, facts)
+        fitting = checked(core, found, encoding, by)
+        return _answered(core, dialog, found, entry, fitting, facts)
 
     entry = yield from append_if(core, run_id, decide, behind_queued=True)
     if Meta(entry).by == DEADLINE:
@@ -174,9 +173,9 @@ def apply_deadlines(
 ) -> Op[list[Question]]:
     """Answer what nobody answered in time, in one run or in all, with the default or a failure.
 
-    With `flows`, in those of these flows and their child runs. Returns the questions that were answered; resume their
-    runs. Nothing does this in the background: `resume` does it for its run, and so does an answer
-    that comes too late. Of many runs, one that can't be read is skipped.
+    With `flows`, in those of these flows and their child runs. Returns the questions that were
+    answered; resume their runs. Nothing does this in the background: `resume` does it for its run,
+    and so does an answer that comes too late. Of many runs, one that can't be read is skipped.
     """
     if run_id is None:
         found: list[Question] = yield partial(_overdue_of, core, flows)
@@ -268,19 +267,6 @@ def _by_default(core: Core, dialog: Dialog, question: Question, head: Entry) -> 
     encoding = compose.encode(core, question.run_id, value, root="default")
     facts: dict[str, Any] = {"by": DEADLINE} | ({"expired": True} if fails else {})
     return _answered(core, dialog, question, head, encoding, facts)
-
-
-def _check_answer(core: Core, found: Question, encoding: bytes, by: str | None) -> None:
-    if found.assignees and (by is None or not found.is_for(by)):
-        names = ", ".join(map(repr, found.assignees))
-        advice = "say who answers with by=" if by is None else f"not for {by!r}"
-        raise QuestionError(found.run_id, found.key, f"is for {names}; {advice}")
-    if len(encoding) > MAX_ANSWER_BYTES:
-        wrong = f"the answer takes {len(encoding):,} bytes, more than {MAX_ANSWER_BYTES:,}"
-    else:
-        wrong = found.problems_with(core.journals.decode(encoding))
-    if wrong:
-        raise InvalidAnswerError(found.run_id, found.key, wrong)
 
 
 def _all_open(core: Core) -> Iterator[Question]:

@@ -9,6 +9,10 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
+from holdfast.codec.registry import registered
+from holdfast.codec.revive import unwrapped
+from holdfast.engine.people.forms import codec_form, form_of
+
 _SIMPLE: Final[dict[Any, dict[str, Any]]] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},
@@ -44,6 +48,7 @@ def _part(kind: Any, defs: dict[str, Any], *within: Any) -> dict[str, Any]:
 
     `within` are the types that contain it: a type that contains itself ends there.
     """
+    kind = unwrapped(kind)
     if kind in _SIMPLE:
         return dict(_SIMPLE[kind])
     origin, args = get_origin(kind), get_args(kind)
@@ -51,8 +56,16 @@ def _part(kind: Any, defs: dict[str, Any], *within: Any) -> dict[str, Any]:
         return {"anyOf": [_part(arg, defs, *within) for arg in args]}
     if origin is Literal:
         return {"enum": list(args)}
+    codec = registered(kind) if isinstance(kind, type) else None
+    if codec is not None:
+        return codec_form(codec.name, kind)
     if origin is list and args:
         return {"type": "array", "items": _part(args[0], defs, *within)}
+    if origin is dict and args:
+        return {"type": "object", "additionalProperties": _part(args[1], defs, *within)}
+    form = form_of(origin or kind)
+    if form is not None:
+        return {**form, **_members(args, defs, within)}
     if isinstance(kind, type) and issubclass(kind, Enum):
         return {"enum": [member.value for member in kind]}
     if hasattr(kind, "model_json_schema"):
@@ -65,10 +78,32 @@ def _part(kind: Any, defs: dict[str, Any], *within: Any) -> dict[str, Any]:
             for f in dataclasses.fields(kind)
             if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
         ]
-        return _object(kind, required, defs, within)
+        return {**_object(kind, required, defs, within), "additionalProperties": False}
+    if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return _named_tuple(kind, defs, within)
     if hasattr(kind, "__required_keys__"):
         return _object(kind, sorted(kind.__required_keys__), defs, within)
     return {}
+
+
+def _members(
+    args: tuple[Any, ...], defs: dict[str, Any], within: tuple[Any, ...]
+) -> dict[str, Any]:
+    """What a tuple or set holds: `tuple[int, str]`, `tuple[int, ...]`, `set[int]`."""
+    parts = [_part(arg, defs, *within) for arg in args if arg is not Ellipsis]
+    if not parts:
+        return {}
+    if len(args) == 1 or args[-1] is Ellipsis:
+        return {"items": parts[0]}
+    return {"prefixItems": parts, "minItems": len(parts), "maxItems": len(parts)}
+
+
+def _named_tuple(kind: Any, defs: dict[str, Any], within: tuple[Any, ...]) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    parts = [_part(hints.get(name, Any), defs, *within, kind) for name in kind._fields]
+    least = len(parts) - len(kind._field_defaults)
+    limits = {"minItems": least, "maxItems": len(parts)}
+    return {**(form_of(tuple) or {}), **({"prefixItems": parts} if parts else {}), **limits}
 
 
 def _object(
