@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +32,16 @@ class Done(NamedTuple):
 
 
 Cli = Callable[..., Done]
+
+
+class Earlier:
+    """A clock of 40 days ago."""
+
+    def now(self) -> int:
+        return int((datetime.now(UTC) - timedelta(days=40)).timestamp() * 1e6)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
 
 
 @pytest.fixture

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
@@ -17,7 +15,7 @@ from holdfast.cli._exits import Exit
 from holdfast.model import Entry
 from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.sqlite.store import SQLiteStore
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, Earlier
 
 
 def states(cli: Cli, run: str, *options: str) -> list[object]:
@@ -206,16 +204,6 @@ def test_ages_are_told_in_units_people_use(cli: Cli, plain: hf.SyncCheckpointer)
     assert cli("prune", "--runs-older-than", "0s").code == Exit.USAGE
     assert cli("runs", "--limit", "-1").code == Exit.USAGE
     assert cli("recover", "--silent", "-1").code == Exit.USAGE
-
-
-class Earlier:
-    """A clock of 40 days ago."""
-
-    def now(self) -> int:
-        return int((datetime.now(UTC) - timedelta(days=40)).timestamp() * 1e6)
-
-    def monotonic(self) -> float:
-        return time.monotonic()
 
 
 def test_whole_runs_go_when_nothing_was_saved_for_long(cli: Cli, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import holdfast as hf
 from holdfast.integrations.langgraph import HoldfastSaver, layout
 from holdfast.integrations.langgraph.plain import plain
 from holdfast.operations import deleting
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, Earlier
 from tests.cli.langgraph_databases import config, fill, graph, history
 from tests.integrations.langgraph import agents
 
@@ -192,6 +192,31 @@ def test_a_fork_of_a_thread_is_a_thread_that_continues(cli: Cli, app: Any) -> No
     assert app.invoke(None, config("again"))["log"] == ["model", "leg 0", "leg 1", "leg 2"]
     assert "update_state" in cli("fork", "done", "--set", "log=[]").err
     assert "exists" in cli("fork", "done", "--run-id", "again").err
+
+
+def test_old_threads_are_deleted_but_not_those_that_wait(cli: Cli) -> None:
+    with hf.SyncCheckpointer(clock=Earlier()) as cp, HoldfastSaver(cp) as saver:
+        app = graph(saver)
+        fill(app)
+        app.invoke(None, config("done"))
+        app.invoke(Command(resume="yes"), config("done"))
+        kept = "waiting is not changed: it waits for an answer"
+        assert kept in cli("prune", "--runs-older-than", "30d", "--dry-run").out
+        assert kept in cli("prune", "--runs-older-than", "30d").out
+        left = cli("runs", "--json").lines
+        assert {run["run_id"].partition("|")[0] for run in left} == {"waiting"}
+        assert app.invoke(Command(resume="no"), config("waiting"))["log"][-1] == "asked"
+
+
+def test_a_subgraph_is_not_deleted_before_its_thread(cli: Cli) -> None:
+    with hf.SyncCheckpointer(clock=Earlier()) as cp, HoldfastSaver(cp) as saver:
+        fill(graph(saver))
+    with HoldfastSaver() as saver:
+        app = graph(saver)
+        app.invoke(None, config("done"))
+        before = history(app, "done")
+        assert cli("prune", "--runs-older-than", "30d").code == 0
+        assert history(app, "done") == before
 
 
 def test_a_thread_is_copied_and_exported_with_its_subgraphs(cli: Cli, app: Any) -> None:

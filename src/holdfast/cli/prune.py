@@ -12,7 +12,7 @@ from holdfast.cli._progress import progress
 from holdfast.cli._runs import run_argument, run_ids
 from holdfast.cli._session import Session, as_command
 from holdfast.model import Retention
-from holdfast.operations.retention import Swept
+from holdfast.operations.retention import UNFINISHED, Swept
 
 _THREAD: Final = "langgraph"  # in the place of a status
 _NAMED: Final = 5  # runs that are not changed; with --json all of them
@@ -53,8 +53,8 @@ def command(
     dry_run: bool,
 ) -> None:
     """Delete old checkpoints of RUN, or of all runs. Live and paused runs are not changed, nor the
-    steps of a failed run, which a resume needs. Threads of LangGraph's are only deleted whole:
-    single checkpoints of theirs are pruned by the saver's `prune`.
+    steps of a failed run, which a resume needs. Threads of LangGraph's are only deleted whole, and
+    not while they wait for an answer: single checkpoints are pruned by the saver's `prune`.
 
     With both --keep-latest and --older-than, only checkpoints that match both are deleted.
     """
@@ -106,9 +106,10 @@ def _retain(cp: SyncCheckpointer, run: str, policy: Retention, *, dry_run: bool)
     """Apply the policy to a run; of a thread of LangGraph's, only what deletes all of it."""
     info = cp.run(run)
     if info is not None and info.flow == _threads.FLOW and policy.thins_runs:
-        whole = policy.run_ttl is not None and cp.retain(run, dry_run=True).whole
-        if not whole:
-            return Swept(run, 0, whole=False, refused=_THREAD)
+        would = cp.retain(run, dry_run=True)
+        if not would.whole:
+            why = UNFINISHED if would.refused == UNFINISHED else _THREAD
+            return Swept(run, 0, whole=False, refused=why)
     return cp.retain(run, dry_run=dry_run)
 
 
@@ -116,6 +117,8 @@ def _why(status: str) -> str:
     """Why a run of this status needs its checkpoints."""
     if status == _THREAD:
         return "it is a thread of LangGraph's; prune it with HoldfastSaver.prune([thread])"
+    if status == UNFINISHED:
+        return "it waits for an answer, or has nodes to execute; delete it with holdfast forget"
     if status == "failed":
         return "it failed, and needs them to be resumed; resume it to its end or cancel it first"
     return f"it is {status}"

@@ -79,6 +79,9 @@ def runs_of_thread(core: Core, thread_id: str) -> list[str]:
 
 def parent_run(core: Core, run_id: str) -> str | None:
     """The id of the run whose child this one is, if that very run is still there."""
+    thread = _thread_of(core, run_id)
+    if thread is not None:
+        return thread
     parent, birth = _says(core, run_id) or (None, None)
     if parent is None or birth is None:
         return None
@@ -140,13 +143,27 @@ def _namespaces(core: Core, run: str) -> Iterator[str]:
     """The runs of the namespaces of a LangGraph thread, or below one of them."""
     within = RunFilter(flow=_LANGGRAPH, prefix=f"{run}{_NAMESPACE}")
     for head in all_runs(core.journals.store, within):
-        try:
-            opening = core.journals.opening(head.run)
-            is_one = opening is not None and bool(Meta(opening).langgraph.get("ns"))
-        except CheckpointCorruptedError:
-            is_one = True  # by its id and flow
-        if is_one:
+        if _is_namespace(core, head.run):
             yield head.run
+
+
+def _is_namespace(core: Core, run: str) -> bool:
+    """Whether a run with the id and flow of a namespace is one, as its opening says."""
+    try:
+        opening = core.journals.opening(run)
+        return opening is not None and bool(Meta(opening).langgraph.get("ns"))
+    except CheckpointCorruptedError:
+        return True
+
+
+def _thread_of(core: Core, run: str) -> str | None:
+    """The main run of the LangGraph thread that this namespace belongs to, if it is there."""
+    main, between, _ = run.partition(_NAMESPACE)
+    if not between or not main or not _is_namespace(core, run):
+        return None
+    head = head_to_delete(core, main)
+    is_there = head is not None and head.status != Status.DELETED
+    return main if is_there and _is_langgraphs(core, main) else None
 
 
 def _named_by(core: Core, run: str) -> tuple[set[tuple[str | None, str]], bool]:

@@ -26,10 +26,12 @@ from holdfast.operations.children import family, parent_run
 from holdfast.operations.deleting import choose, clear_family, drop, is_active
 from holdfast.operations.private_files import make_directories, open_to_append
 from holdfast.operations.transfer import export_run
+from holdfast.operations.unfinished import is_unfinished
 
 log = logger()
 
 BITE: Final = 500  # how many checkpoints or runs are taken at once
+UNFINISHED: Final = "unfinished"  # a thread of LangGraph's; it has no status that says so
 _MICROSECOND: Final = timedelta(microseconds=1)
 _LONGEST_NAME: Final = 200
 
@@ -40,7 +42,7 @@ class Swept(NamedTuple):
     run_id: str
     checkpoints: int
     whole: bool  # the run itself went
-    refused: str = ""  # the status of a run that needs what the policy would delete
+    refused: str = ""  # the status of a run that needs what the policy would delete, or UNFINISHED
 
 
 def apply_retention(core: Core) -> int:
@@ -61,6 +63,8 @@ def retain(core: Core, run_id: str, *, dry_run: bool = False) -> Swept:
     cleared = _clear_if_idle(core, head, dry_run=dry_run)
     if cleared:
         return Swept(run_id, cleared, whole=True)
+    if _is_idle(core, head) and is_unfinished(core, head):
+        return Swept(run_id, 0, whole=False, refused=UNFINISHED)
     try:
         return Swept(run_id, _thin(core, run_id, whole=True, dry_run=dry_run), whole=False)
     except RunActiveError as error:
@@ -127,15 +131,15 @@ def _apply(core: Core, head: Entry, *, whole: bool) -> int:
 def _clear_if_idle(core: Core, head: Entry, *, dry_run: bool = False) -> int:
     """Clear a run that nothing was saved to for long, nor to its child runs; else return 0.
 
-    A child run goes with its parent, never before it.
+    A child run goes with its parent, never before it. A thread of LangGraph's that waits for an
+    answer, or has nodes to execute, stays.
     """
     policy = core.settings.retention
     if policy is None or policy.run_ttl is None:
         return 0
-    limit = _ago(core, policy.run_ttl)
 
     def idle(head: Entry) -> bool:
-        return not is_active(head) and head.at < limit
+        return _is_idle(core, head) and not is_unfinished(core, head)
 
     if not idle(head) or parent_run(core, head.run) is not None:
         return 0
@@ -162,6 +166,14 @@ def _clear_if_idle(core: Core, head: Entry, *, dry_run: bool = False) -> int:
         for path in paths[:-1] if is_gone else paths:
             path.unlink(missing_ok=True)  # someone saved to it meanwhile
     return cleared
+
+
+def _is_idle(core: Core, head: Entry) -> bool:
+    """Whether nothing was saved to a run for so long that the policy deletes it."""
+    policy = core.settings.retention
+    if policy is None or policy.run_ttl is None:
+        return False
+    return not is_active(head) and head.at < _ago(core, policy.run_ttl)
 
 
 def _ago(core: Core, age: timedelta) -> int:
