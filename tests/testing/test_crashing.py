@@ -8,6 +8,8 @@ import os
 import random
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
@@ -227,7 +229,7 @@ def test_what_a_crash_does_to_other_steps_is_caught_beside_one_that_varies() -> 
         await for_each([0], seen)
 
     with pytest.raises(CrashTestError, match=r"step 'seen\[0\]' returned something else"):
-        crash_at_every_step(forgetful, varying=["stamp"])
+        crash_at_every_step(forgetful, varying=["stamp"], limit=6)
     assert crash_at_every_step(forgetful, varying=["*"], limit=4).ok
     with pytest.raises(TypeError, match=r"varying=\['stamp'\]"):
         crash_at_every_step(forgetful, varying="stamp")
@@ -280,6 +282,27 @@ def test_a_flow_that_hangs_is_ended(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError, match=r"longer than 0\.5 seconds"):
         crash_at_every_step(forever, timeout=0.5)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt orphans")
+def test_what_a_killed_process_started_ends_with_it(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+
+    @step
+    def start() -> None:
+        sleeps = "import os, time; os.fork(); time.sleep(600)"
+        daemon = subprocess.Popen([sys.executable, "-c", sleeps], start_new_session=True)
+        with pids.open("a") as file:
+            file.write(f"{daemon.pid}\n")
+
+    @workflow
+    async def starting() -> None:
+        await start()
+
+    report = crash_at_every_step(starting)
+    started = [int(line) for line in pids.read_text().split()]
+    assert len(started) >= len(report.crashes)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in started)
 
 
 def test_a_directory_is_put_back_when_the_flow_can_not_be_executed(tmp_path: Path) -> None:

@@ -7,19 +7,16 @@ writes down what it does in a file, one line at a time: what it wrote survives i
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import signal
 import sys
-import traceback
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from holdfast import seams
 from holdfast.checkpointer import SyncCheckpointer
@@ -31,10 +28,10 @@ from holdfast.engine.stream import Stream
 from holdfast.errors import HoldfastError
 from holdfast.model import OF_CHILD, Kind
 from holdfast.operations.timeline import Moment
+from holdfast.testing._processes import in_a_process
 
 _WRITING: Final = "writer.append.before"
 _WRITTEN: Final = "writer.append.after"
-_FAILED: Final = 70
 
 Step = tuple[str, str]
 """The key of a step, behind what its run's id has behind that of the flow's run: child runs have
@@ -78,7 +75,7 @@ def execute(job: Job, url: str, run_id: str, place: Path, *, kill_at: int = 0) -
             job.prepare()
         asyncio.run(_work(job, url, run_id, _Victim(place / "notes", kill_at)))
 
-    return _in_a_process(work, place / "output", job.timeout)
+    return in_a_process(work, place / "output", job.timeout)
 
 
 def resume(job: Job, url: str, run_id: str, place: Path) -> int:
@@ -89,7 +86,7 @@ def resume(job: Job, url: str, run_id: str, place: Path) -> int:
         victim.note("resumes", recorded=_recorded(url, run_id))
         asyncio.run(_work(job, url, run_id, victim))
 
-    return _in_a_process(work, place / "output", job.timeout)
+    return in_a_process(work, place / "output", job.timeout)
 
 
 def read_notes(place: Path, run_id: str) -> Notes:
@@ -265,42 +262,3 @@ def _plain(value: Any) -> Any:
         return readable.to_json(value)
     except HoldfastError:
         return repr(value)
-
-
-def _in_a_process(work: Callable[[], None], output: Path, timeout: float) -> int:
-    """Call a function in a process made by fork(); its output goes to a file."""
-    with warnings.catch_warnings():  # of the threads of this process the child needs none
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
-    if pid == 0:
-        _be_a_child(work, output, timeout)
-    try:
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    finally:  # Ctrl-C: nothing of it is left behind
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, signal.SIGKILL)
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        _, status = os.waitpid(pid, 0)
-    return os.waitstatus_to_exitcode(status)
-
-
-def _be_a_child(work: Callable[[], None], output: Path, timeout: float) -> NoReturn:
-    code = _FAILED
-    try:
-        os.setsid()  # what it starts can be ended with it
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
-            signal.signal(number, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, timeout)  # a victim that hangs ends itself
-        file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        for standard in (1, 2):
-            os.dup2(file, standard)
-        sys.stdout = sys.stderr = os.fdopen(file, "w", buffering=1, errors="replace")
-        asyncio._set_running_loop(None)  # noqa: SLF001 - that of an async test is not ours
-        gc.freeze()  # the collector would copy the memory of the test's process
-        work()
-        code = 0
-    except BaseException:  # noqa: BLE001 - nothing may return into the test
-        traceback.print_exc()
-    finally:
-        os._exit(code)
