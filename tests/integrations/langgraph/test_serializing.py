@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import enum
 import json
+from collections import defaultdict
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -114,3 +116,22 @@ def test_old_values_in_json_come_back_if_their_types_are_safe_or_allowed() -> No
         serde.loads_typed(prompt)
     with pytest.raises(hf.ReviveError, match=r"os\.system, which is not allowed"):
         serde.loads_typed(in_json(2, "os", "system", command="true"))
+
+
+class Anything(BaseModel):
+    value: Any = None
+
+
+def test_langgraphs_serializer_changes_the_values_that_the_guide_lists() -> None:
+    serde = AllowListSerializer([Anything])
+
+    def again(value: Any) -> Any:
+        return serde.loads_typed(serde.dumps_typed(value))
+
+    assert again({Colour.RED: 1, date(2026, 1, 2): 2}) == {"red": 1, "2026-01-02": 2}
+    assert again(["lone \ud800"]) == ["lone ?"]
+    assert type(again(defaultdict(list, a=[1]))) is dict
+    assert again(np.array([{}], dtype=object)) is None
+    assert again(np.array([(1, 2)], dtype=[("a", "i4"), ("b", "i4")])).dtype.names is None
+    assert again(Anything(value=Colour.RED)) == Anything(value="red")
+    assert again(Anything(value=Anything(value=1))) == Anything(value={"value": 1})

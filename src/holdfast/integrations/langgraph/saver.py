@@ -71,8 +71,8 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         A checkpointer that is given is not closed with the saver.
 
         - `allow`: types of your own that checkpoints may hold, as classes or (module, name).
-          Messages, standard types and LangGraph's own are always allowed; others are refused
-          when they are saved.
+          Messages, standard types and LangGraph's own are always allowed; other
+          classes are refused when they are saved.
         - `serde`: a serializer of LangGraph's protocol instead, for example one that encrypts;
           `ValueError` if it uses pickle, or loads every type, as `JsonPlusSerializer()` does.
         - `exclusive`: refuse to write to a thread that another process wrote to since this one
