@@ -363,6 +363,21 @@ def test_all_other_checkpoints_are_listed_before_a_damaged_one_is_raised(
     assert found == readable[seq]
 
 
+def test_a_list_without_a_checkpoint_whose_metadata_were_changed_raises_at_its_end(
+    tmp_path: Path,
+) -> None:
+    with HoldfastSaver(tmp_path / "agents.db") as saver:
+        for number in range(4):
+            put(saver, thread(), number, value=number)
+    with closing(sqlite3.connect(tmp_path / "agents.db")) as db, db:
+        db.execute("UPDATE holdfast_entries SET meta = replace(meta, 'lg', 'lq') WHERE seq = 2")
+    with HoldfastSaver(tmp_path / "agents.db") as saver:
+        listed = saver.list(thread())
+        assert [next(listed).metadata["step"] for _ in range(3)] == [3, 2, 0]
+        with pytest.raises(hf.CheckpointCorruptedError, match="t@2"):
+            next(listed)
+
+
 def test_all_other_threads_are_listed_before_one_with_a_foreign_state_is_raised() -> None:
     cp = hf.SyncCheckpointer("memory://")
     saver = HoldfastSaver(cp)

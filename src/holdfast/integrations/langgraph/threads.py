@@ -331,13 +331,11 @@ class Threads:
         except CheckpointCorruptedError as error:
             if damage is None:
                 raise
-            if len(places) == 1:
-                damage(error)
-                return
+            damage(error)  # perhaps of an entry between them, that the index does not know
         else:
             yield from found
             return
-        for place in places:
+        for place in places if len(places) > 1 else ():
             yield from self._pass(run, index, [place], damage)
 
     def _read(self, run: str, index: Index, places: list[Place]) -> Iterator[Found]:
