@@ -16,6 +16,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.types import Command, Interrupt
 
 import holdfast as hf
+from holdfast.cli._exits import Exit
 from holdfast.integrations.langgraph import HoldfastSaver, layout
 from holdfast.integrations.langgraph.plain import plain
 from holdfast.operations import deleting
@@ -217,6 +218,30 @@ def test_a_subgraph_is_not_deleted_before_its_thread(cli: Cli) -> None:
         before = history(app, "done")
         assert cli("prune", "--runs-older-than", "30d").code == 0
         assert history(app, "done") == before
+
+
+@pytest.mark.usefixtures("app")
+@pytest.mark.parametrize(
+    "given",
+    [("resume",), ("questions",), ("answer", "--with", "yes"), ("cancel",)],
+    ids=lambda given: given[0],
+)
+def test_a_thread_is_continued_by_its_graph_and_commands_say_so(
+    cli: Cli, given: tuple[str, ...]
+) -> None:
+    refused = cli(given[0], "waiting", *given[1:])
+    assert refused.code == Exit.REFUSED
+    assert "waiting is a thread of LangGraph's" in refused.err
+    assert "Command(resume=...)" in refused.err
+
+
+@pytest.mark.usefixtures("app")
+def test_messages_of_a_thread_that_had_none_are_shown_one_by_one(cli: Cli) -> None:
+    moments = cli("show", "waiting", "--json").json["timeline"]
+    seqs = {moment["step"]: str(moment["seq"]) for moment in moments}
+    lines = cli("diff", "waiting", seqs["input -1"], seqs["loop 1"]).out.splitlines()
+    assert "+ messages[0] human: A ferry, please." in lines
+    assert r"+ messages[1] ai: Let me see.\n\x1b[31mRed. calls find_ferry" in "\n".join(lines)
 
 
 def test_a_thread_is_copied_and_exported_with_its_subgraphs(cli: Cli, app: Any) -> None:

@@ -82,6 +82,12 @@ class NotFoundError(click.ClickException):
     exit_code = Exit.NOT_FOUND
 
 
+class RefusedError(click.ClickException):
+    """The run is of a kind that does not allow that."""
+
+    exit_code = Exit.REFUSED
+
+
 class FailedError(click.ClickException):
     """What was asked for was done, and did not come out well."""
 

@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from holdfast.checkpoint import Checkpoint
+from holdfast.checkpoint import Checkpoint, RunInfo
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
-from holdfast.cli._exits import NotFoundError
+from holdfast.cli._exits import NotFoundError, RefusedError
 from holdfast.codec import readable
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.integrations.langgraph import layout, plain
@@ -47,6 +47,20 @@ class Forked(NamedTuple):
     run_id: str
     checkpoint_id: str | None
     origin: str
+
+
+def refuse(run: RunInfo) -> None:
+    """Raise for a thread of LangGraph's: only its graph can continue it."""
+    if run.flow != FLOW:
+        return
+    found = layout.thread_and_ns(run.run_id)
+    thread = run.run_id if found is None else found[0]
+    config = {"configurable": {"thread_id": thread}}
+    raise RefusedError(
+        f"{_show.clean(run.run_id)} is a thread of LangGraph's, and `holdfast show` says what it "
+        "waits for; answer it with graph.invoke(Command(resume=...), config), or continue it with "
+        f"graph.invoke(None, config), where config = {_show.clean(repr(config))}"
+    )
 
 
 def newest(cp: SyncCheckpointer, run: str) -> str | None:
@@ -243,12 +257,18 @@ def draw_channels(channels: Mapping[str, Any], *, full: bool) -> None:
             _show.show(_show.cell(f"{name} ", "bold").add(_cut(_show.to_json(value))))
 
 
-def change_line(change: Change) -> str:
+def change_lines(change: Change) -> list[str]:
     """A change of a thread's channels, in which a message is one line."""
     sign, value = ("-", change.old) if change.op == "remove" else ("+", change.new)
-    if change.op == "replace" or not plain.is_message(value) or len(change.path) != 2:
-        return str(change)
-    return f"{sign} {change.path[0]}[{change.path[1]}] {_message_line(value)}"
+    if change.op == "replace":
+        return [str(change)]
+    channel = change.path[0]
+    if len(change.path) == 2 and plain.is_message(value):
+        return [f"{sign} {channel}[{change.path[1]}] {_message_line(value)}"]
+    said = plain.messages(value) if len(change.path) == 1 and isinstance(value, list) else None
+    if not said:
+        return [str(change)]
+    return [f"{sign} {channel}[{n}] {_message_line(each)}" for n, each in enumerate(said)]
 
 
 def _message_line(message: Mapping[str, Any]) -> str:

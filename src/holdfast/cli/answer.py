@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from holdfast.checkpointer import SyncCheckpointer
-from holdfast.cli import _flows, _show
+from holdfast.cli import _flows, _show, _threads
 from holdfast.cli._execution import plain
 from holdfast.cli._form import fill_in
 from holdfast.cli._options import option
@@ -43,7 +43,9 @@ def command(
     if document is None and not session.interactive:
         raise click.UsageError("there is no terminal to ask on; give the answer: --with JSON")
     with session.opened() as cp:
-        run_id = find_run(cp, run).run_id
+        info = find_run(cp, run)
+        _threads.refuse(info)
+        run_id = info.run_id
         waiting = requests.questions(cp.core, run_id)
         asked = _picked(waiting, key)
         if not waiting:  # say why: perhaps somebody was faster

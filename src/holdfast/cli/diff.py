@@ -30,7 +30,6 @@ def command(session: Session, run: str, a: str, b: str, patch: bool) -> None:
         places = [find_place(cp, info.run_id, where) for where in (a, b)]
         thread = _threads.diff(cp, *places) if info.flow == _threads.FLOW else None
         found = cp.diff(info.run_id, *places) if thread is None else thread
-        line = str if thread is None else _threads.change_line
     if patch:
         _show.print_json(found.patch)
         return
@@ -38,7 +37,9 @@ def command(session: Session, run: str, a: str, b: str, patch: bool) -> None:
     def draw() -> None:
         _show.say(_show.clean(f"{found.old_id} → {found.new_id}"), "bold")
         for change in found.changes:
-            _show.say(line(change), _COLOURS[change.op])
+            lines = [str(change)] if thread is None else _threads.change_lines(change)
+            for line in lines:
+                _show.say(line, _COLOURS[change.op])
         if not found:
             _show.say("no difference")
 

@@ -1,6 +1,6 @@
 """`holdfast pause`: ask a run to pause."""
 
-from holdfast.cli import _options, _show
+from holdfast.cli import _options, _show, _threads
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.people import requests
@@ -20,7 +20,9 @@ def command(session: Session, run: str, reason: str) -> None:
 def request(session: Session, run: str, action: str, reason: str) -> None:
     """Ask a run to pause or to cancel, and print its status now."""
     with session.opened() as cp:
-        run_id = find_run(cp, run).run_id
+        info = find_run(cp, run)
+        _threads.refuse(info)
+        run_id = info.run_id
         cp.core.drive(requests.request(cp.core, run_id, action, reason))
         now = cp.run(run_id)
     status = "deleted" if now is None else now.status

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import click
 
-from holdfast.cli import _show
+from holdfast.cli import _show, _threads
 from holdfast.cli._execution import plain
 from holdfast.cli._options import at_most, option
 from holdfast.cli._runs import find_run, run_argument
@@ -33,7 +33,10 @@ def command(
     With --json, all of them, one object per line, with the schema of the answer.
     """
     with session.opened() as cp:
-        run_id = None if run is None else find_run(cp, run).run_id
+        info = None if run is None else find_run(cp, run)
+        if info is not None:
+            _threads.refuse(info)
+        run_id = None if info is None else info.run_id
         every = requests.open_questions(cp.core, run_id, assignee=assignee, overdue=overdue)
     found = every[: session.most(limit, _LISTED)]
     if session.json:

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import click
 
-from holdfast.cli import _flows, _options
+from holdfast.cli import _flows, _options, _threads
 from holdfast.cli._claims import Allowed, allowing
 from holdfast.cli._execution import execute
 from holdfast.cli._options import option
@@ -51,6 +51,7 @@ def command(
     session.adopt(_flows.place_of(session, flows, run))
     with session.opened() as cp:
         info = find_run(cp, run)
+        _threads.refuse(info)
         source = _flows.source_of(cp, info.run_id)
     flow = _flows.find(flows, info.flow, source)
     resume_command = _flows.resume_command(session, info.run_id, flows, source)
