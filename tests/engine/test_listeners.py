@@ -37,6 +37,7 @@ from holdfast.kernel import observing
 from holdfast.kernel.observing import Observer
 from holdfast.manager import CheckpointManager
 from holdfast.pipeline import Pipeline
+from holdfast.telemetry import Metrics
 from holdfast.workflow import ask, step, workflow
 from tests.waiting import PATIENCE
 
@@ -400,6 +401,8 @@ def test_what_is_no_listener_is_refused() -> None:
         hf.Engine("memory://", listeners=[3])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="listeners is a list"):
         hf.Engine("memory://", listeners=print)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"not its class: listeners=\[Metrics\(\)\]"):
+        hf.Engine("memory://", listeners=[Metrics])  # type: ignore[list-item]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

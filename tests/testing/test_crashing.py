@@ -387,3 +387,30 @@ def test_what_can_not_be_tested_is_refused(tmp_path: Path) -> None:
         crash_at_every_step(in_async(1), store="memory://")
     with pytest.raises(ValueError, match="a directory of the test's own"):
         crash_at_every_step(in_async(1), directory=Path.home())
+
+
+def test_a_misspelt_option_is_compared_with_those_of_the_kit() -> None:
+    with pytest.raises(TypeError, match="no option 'anwsers'; did you mean 'answers'"):
+        crash_at_every_step(fails_deep_down(), anwsers={})
+
+
+def test_the_traceback_of_a_flow_that_cant_be_executed_begins_with_a_whole_frame() -> None:
+    with pytest.raises(RuntimeError, match="can't be executed") as caught:
+        crash_at_every_step(fails_deep_down(), prepare=lambda: _deep(30))
+    lines = str(caught.value).splitlines()
+    assert lines[0].endswith("ZeroDivisionError: division by zero")
+    assert lines[1] == "..."
+    assert lines[2].startswith('  File "')
+
+
+def _deep(levels: int) -> float:
+    return 1 / levels if levels < 1 else _even_deeper(levels)
+
+
+def _even_deeper(levels: int) -> float:
+    return _deep(levels - 1)
+
+
+@workflow
+async def fails_deep_down() -> None:
+    pass

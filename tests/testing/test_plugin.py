@@ -122,3 +122,13 @@ def test_it_is_an_entry_point_named_like_its_module() -> None:
     """So that `-p` with its name, as above, loads it once, whether it is installed or not."""
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
     assert tomllib.loads(text)["project"]["entry-points"]["pytest11"] == {PLUGIN: PLUGIN}
+
+
+def test_a_failure_shows_the_line_of_the_test_and_not_the_source_of_the_kit(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(FLOW_TESTS)
+    result = run(pytester, "-k", "wrong")
+    result.stdout.fnmatch_lines([">   *crash_at_every_step(wrong(*", "*CrashTestError: *"])
+    result.stdout.no_fnmatch_line("*crashing.py*")
+    result.stdout.no_fnmatch_line("*mkdtemp*")

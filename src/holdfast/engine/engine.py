@@ -42,6 +42,9 @@ R = TypeVar("R")
 
 _LOOK_EVERY: Final = 0.5  # seconds between two looks at a run that others execute
 
+OPTIONS: Final = (*RunOptions.__annotations__, "flows", "verifier", "dead_after", "listeners")
+"""The names of everything that an engine may be given besides its store."""
+
 
 class Engine(Controls):
     """Executes flows, records every step, and resumes runs wherever they stopped.
@@ -70,8 +73,7 @@ class Engine(Controls):
         listeners: Iterable[EventListener] = (),
         **defaults: Unpack[RunOptions],
     ) -> None:
-        known = (*RunOptions.__annotations__, "flows", "verifier", "dead_after", "listeners")
-        check_options("Engine", defaults, known)
+        check_options("Engine", defaults, OPTIONS)
         super().__init__(store)
         self._observers = observers_of(listeners)
         self._launcher = Launcher(

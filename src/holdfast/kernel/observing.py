@@ -100,6 +100,9 @@ class Behind(Observer):
     """
 
     def __init__(self, listener: Callable[[Event], Any]) -> None:
+        if isinstance(listener, type) and issubclass(listener, Observer):
+            name = listener.__name__
+            raise TypeError(f"a listener is an object, not its class: listeners=[{name}()]")
         if not callable(listener):
             raise TypeError(f"a listener is a function of an event, not {listener!r}")
         self._listener = listener

@@ -11,6 +11,7 @@ In pytest, the fixture of the same name also watches the test's `tmp_path`.
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import shutil
 import signal
@@ -21,7 +22,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from holdfast.engine.blocking import check_options
 from holdfast.engine.effects import Call
+from holdfast.engine.engine import OPTIONS
 from holdfast.engine.flow import Flow
 from holdfast.model import OF_CHILD
 from holdfast.seams import new_id
@@ -80,12 +83,14 @@ def crash_at_every_step(
     `RuntimeError` if the flow can't be executed undisturbed. Processes are made by fork(): threads
     and connections that the test has opened don't work in them.
     """
+    __tracebackhide__ = True  # pytest shows the caller's line, not ours
     if not hasattr(os, "fork"):
         raise RuntimeError("crash_at_every_step needs os.fork, which this system does not have")
     call = flow() if isinstance(flow, Flow) else flow  # type: ignore[operator]
     if not isinstance(call, Call):
         raise TypeError(f"{flow!r} is no flow and no call of one; give report('Brest')")
     call.use()
+    _check(options)
     if isinstance(varying, str):
         raise TypeError(f"varying is a list: varying=[{varying!r}]")
     if limit < 1:
@@ -104,6 +109,14 @@ def crash_at_every_step(
     if check and not report.ok:
         raise CrashTestError(report)
     return report
+
+
+def _check(options: Mapping[str, Any]) -> None:
+    """Raise `TypeError` for a keyword that neither the kit nor an engine has."""
+    __tracebackhide__ = True
+    own = inspect.signature(crash_at_every_step).parameters
+    names = [name for name, one in own.items() if one.kind is one.KEYWORD_ONLY]
+    check_options("crash_at_every_step", options, (*names, *OPTIONS))
 
 
 class _Trials:
@@ -127,6 +140,7 @@ class _Trials:
             raise ValueError("memory:// outlives no process; give 'sqlite', 'file' or a URL")
 
     def report(self, limit: int) -> CrashReport:
+        __tracebackhide__ = True
         name = self._job.call.flow.name
         first, files = self._undisturbed()
         for module in first.imported:  # once, rather than in every process
@@ -139,6 +153,7 @@ class _Trials:
         return CrashReport(name, first.points, tuple(one for one in crashes if one is not None))
 
     def _undisturbed(self) -> tuple[Notes, Any]:
+        __tracebackhide__ = True
         place, url, run_id = self._new()
         code = execute(self._job, url, run_id, place)
         notes = self._read(place, run_id)
@@ -248,7 +263,7 @@ def _why(job: Job, code: int, place: Path) -> str:
     """Why a process came to no end: in one line, and then what it wrote."""
     output = place / "output"
     said = output.read_text(errors="replace").split("\n") if output.exists() else []
-    lines = [line for line in said if line.strip()][-_LINES:]
+    lines = _last_lines([line for line in said if line.strip()])
     if code == -signal.SIGALRM:
         why = f"it took longer than {job.timeout:g} seconds (timeout=)"
     elif code > 0 and lines:  # the last line of a traceback
@@ -256,6 +271,14 @@ def _why(job: Job, code: int, place: Path) -> str:
     else:
         why = f"its process ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
     return "\n".join([why, *lines])
+
+
+def _last_lines(lines: list[str]) -> list[str]:
+    """The end of an output, beginning with a whole frame of its traceback if it has one."""
+    last = lines[-_LINES:]
+    frames = [n for n, line in enumerate(last) if line.startswith('  File "')]
+    cut = len(lines) > len(last) and frames and last[0].startswith(" ")
+    return ["...", *last[frames[0] :]] if cut else last
 
 
 def _spread(points: int, limit: int) -> Iterator[int]:
