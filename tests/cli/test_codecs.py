@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,7 @@ def saved(cp: hf.SyncCheckpointer) -> Iterator[None]:
         )
         for n in (1, 2):
             cp.save("run", {"part": Fraction(n, 3), "n": 1}, step=f"s{n}")
+            cp.save("set", {"parts": {Fraction(n, 3), Fraction(5)}, Fraction(n, 7): "key"})
         with no_codecs():
             yield
         found = cp.load("fork")
@@ -37,3 +39,12 @@ def test_show_and_diff_show_the_data(cli: Cli) -> None:
 
 def test_a_fork_keeps_what_it_can_not_read(cli: Cli) -> None:
     assert cli("fork", "run", "--set", "n=5", "--run-id", "fork").code == 0
+
+
+def test_what_a_codec_stored_is_shown_in_a_set_and_as_a_key_too(cli: Cli, tmp_path: Path) -> None:
+    shown = cli("show", "set").out
+    assert '"<fraction [2, 3]>"' in shown
+    assert '"<fraction [2, 7]>"' in shown
+    assert "fraction [2, 3]" in cli("diff", "set", "1", "2").out
+    target = tmp_path / "set.jsonl"
+    assert cli("export", "set", "--to", str(target)).code == 0

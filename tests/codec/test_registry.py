@@ -212,3 +212,11 @@ def test_what_can_not_be_registered_is_refused(kind: Any, name: str, error: type
         hf.register_codec(kind, name, to_data, from_data)
     with pytest.raises(TypeError):
         hf.register_codec(Basket, "fine", None, from_data)  # type: ignore[arg-type]
+
+
+def test_a_subclass_without_a_codec_is_told_of_the_codec_of_its_base() -> None:
+    class Tip(Money):
+        pass
+
+    with pytest.raises(hf.SerializeError, match=r"exactly Money; register it with subclasses=True"):
+        encode(Tip(5, "EUR"))

@@ -52,7 +52,7 @@ def test_people_see_a_line_where_a_frame_or_tensor_is_stored() -> None:
         "wide": "<DataFrame 1 × 7: a int64, b int64, c int64, d int64, e int64, …>",
         "image": "<Tensor float32 (3, 224, 224)>",
         "array": "<ndarray float64 (2, 3)>",
-        "money": '<shop.money [5, "EUR"]>',
+        "money": "<shop.money [5, 'EUR']>",
         "plain": [1, {"$$codec": "a key of the user's"}],
     }
 

@@ -230,6 +230,12 @@ def _refusal(value: object) -> str:
             f"function {value.__name__} can't be stored; keep its name in the state, "
             "and look the function up when resuming"
         )
+    base = next((base for base in type(value).__mro__[1:] if base in BY_TYPE), None)
+    if base is not None:
+        return (
+            f"{kind} can't be stored: the codec {BY_TYPE[base].name!r} is for exactly "
+            f"{base.__name__}; register it with subclasses=True, or a codec for {kind}"
+        )
     if isinstance(value, types.ModuleType):
         return f"module {value.__name__} can't be stored; import it where it is used"
     if isinstance(value, BaseException):

@@ -84,7 +84,10 @@ def changed(old: Any, new: Any) -> str:
 
 
 def _of_data(name: str, data: Any) -> str:
-    return f"{name[:_SHOWN]} {_cut(json.dumps(for_people(data), ensure_ascii=False), _SHOWN)}"
+    text = json.dumps(for_people(data), ensure_ascii=False)
+    # A summary stands in a JSON text, where each double quote would have a backslash.
+    text = text.replace('\\"', "'").replace('"', "'")
+    return f"{name[:_SHOWN]} {_cut(text, _SHOWN)}"
 
 
 def _pandas_frame(data: Any) -> str:

@@ -66,7 +66,7 @@ def encode(value: object, *, root: str = "state") -> bytes:
     except TypeError:
         pass  # keys that are not str, lone surrogates, or a part to refuse: look at each part
     try:
-        return packb(Rebuilder(decode).rebuild(value), option=PASS_ALL_KEYS)
+        return packb(Rebuilder(_come_back).rebuild(value), option=PASS_ALL_KEYS)
     except Misplaced as misplaced:
         raise SerializeError(misplaced.path(root), misplaced.reason) from misplaced.__cause__
     except RecursionError:
@@ -99,6 +99,14 @@ def decode_data(data: bytes | bytearray | memoryview) -> Any:
     `encode` makes the same bytes of it again.
     """
     return _decode(data, _DATA_MARKS)
+
+
+def _come_back(data: bytes) -> Any:
+    """As what a value comes back. Those who only copy or show it need not know its codecs."""
+    try:
+        return decode(data)
+    except UnknownCodecError:
+        return decode_data(data)
 
 
 def _decode(data: bytes | bytearray | memoryview, known: dict[int, _Mark]) -> Any:
