@@ -101,6 +101,41 @@ def test_an_import_that_was_interrupted_is_finished_by_another(
         assert history(graph(ours), "done") == history(graph(theirs), "done")
 
 
+def test_what_the_old_program_saved_since_the_last_import_is_added(
+    cli: Cli,
+    database: str,
+) -> None:
+    given = ("import", "--from", KINDS[0], database, "--store", STORE, "--json")
+    assert cli(*given).code == 0
+    with saver(KINDS[0], database) as theirs:
+        app = graph(theirs)
+        app.invoke(Command(resume="yes"), config("waiting"))
+        again = cli(*given)
+        assert again.code == 0, again.err
+        assert {one["thread_id"] for one in again.json if one["new"]} == {"waiting"}
+        assert not any(one["new"] for one in cli(*given).json)
+        with HoldfastSaver(STORE) as ours:
+            assert history(graph(ours), "waiting") == history(app, "waiting")
+
+
+def test_a_thread_that_went_on_in_both_places_is_refused_unchanged(
+    cli: Cli,
+    database: str,
+) -> None:
+    given = ("import", "--from", KINDS[0], database, "--store", STORE)
+    assert cli(*given).code == 0
+    with HoldfastSaver(STORE) as ours, saver(KINDS[0], database) as theirs:
+        graph(ours).invoke(Command(resume="no"), config("waiting"))
+        assert cli(*given).code == 0, "the store has all of the database, and more"
+        before = history(graph(ours), "waiting")
+        graph(theirs).invoke(Command(resume="yes"), config("waiting"))
+        refused = cli(*given)
+        assert refused.code == 1
+        assert "has a thread 'waiting' that differs" in refused.err
+        assert "imported before that: 'done'" in refused.err
+        assert history(graph(ours), "waiting") == before
+
+
 def test_a_thread_that_differs_from_the_stores_is_refused_by_name(
     cli: Cli,
     database: str,

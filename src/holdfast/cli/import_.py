@@ -17,6 +17,7 @@ from holdfast.integrations.langgraph.importing import Imported, check_threads, i
 from holdfast.operations.transfer import runs_in
 
 _SQLITE: Final = b"SQLite format 3\0"
+_NAMED: Final = 10  # threads that an error names
 _DATABASES: Final[dict[str, Opener]] = {
     "langgraph-sqlite": sqlite.opened,
     "langgraph-postgres": postgres.opened,
@@ -91,11 +92,20 @@ def _import_threads(
                 with session.opened(new=True) as cp, progress("importing", count) as advance:
                     found += import_threads(cp.core, source, threads, progress=advance)
     except ValueError as error:
-        raise FailedError(_show.clean(str(error))) from error
+        raise FailedError(_show.clean(f"{error}{_before(found)}")) from error
     missing = sorted(set(threads) - {one.thread_id for one in found})
     session.show([_document(one) for one in found], lambda: _draw(found))
     if missing:
         raise FailedError(f"there is no thread {_show.clean(', '.join(map(repr, missing)))}")
+
+
+def _before(found: list[Imported]) -> str:
+    """Which threads were imported before an error."""
+    names = list(dict.fromkeys(one.thread_id for one in found))
+    if not names:
+        return ""
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return f"; imported before that: {', '.join(map(repr, names[:_NAMED]))}{more}"
 
 
 def _document(one: Imported) -> dict[str, Any]:

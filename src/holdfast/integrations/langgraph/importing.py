@@ -2,7 +2,8 @@
 
 A thread keeps its ids, parents, namespaces, pending writes and metadata, and its values keep their
 bytes. What a store has of a thread already is compared: an import that was interrupted is finished
-by starting it again, and one that is repeated changes nothing.
+by starting it again, one that is repeated changes nothing, and what a database has more since then
+is added.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from typing import Any, Final, NamedTuple
 from holdfast.errors import HoldfastError, SerializeError
 from holdfast.integrations.langgraph.databases.rows import Place, Saved, Source, Write, refused
 from holdfast.integrations.langgraph.databases.values import put_together
+from holdfast.integrations.langgraph.known import DiffersError, Known
 from holdfast.integrations.langgraph.layout import (
     CheckpointNote,
     WritesNote,
     dump_checkpoint,
     dump_writes,
-    note_of,
     other_keys,
     run_id,
     stored,
@@ -30,9 +31,8 @@ from holdfast.integrations.langgraph.writing import checkpoint_draft, opening_dr
 from holdfast.kernel.appending import is_durable, submit
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
-from holdfast.kernel.playback import Playback
 from holdfast.kernel.ticket import Ticket
-from holdfast.model import Entry, Kind, erases
+from holdfast.model import Entry, erases
 
 _QUEUED: Final = 64  # entries on their way to the store
 
@@ -96,29 +96,56 @@ def _journal(
 ) -> Imported:
     """One namespace of a thread, oldest checkpoint first."""
     run = run_id(thread, ns)
-    known = _known(core, run)
     queued: deque[Ticket] = deque()
     count = new = new_checkpoints = 0
-    for each in saved:
-        for record in _records(each):
-            there = next(known, None)
-            if there is None:
-                if not new and _is_new(core, run):
-                    _send(core, run, opening_draft(thread, ns), queued)
-                _send(core, run, _draft(core, record), queued)
-                new += 1
-                new_checkpoints += isinstance(record.note, CheckpointNote)
-            elif there != record:
-                raise ValueError(
-                    f"the store has a thread {thread!r} that differs from the one to import"
-                    f"{f' in the namespace {ns!r}' if ns else ''}; import it into another store, "
-                    "or delete that one first"
-                )
-        count += 1
-        progress()
+    try:
+        for record in _new(Known(core, run), saved, progress):
+            if record is None:
+                count += 1
+                continue
+            if not new and _is_new(core, run):
+                _send(core, run, opening_draft(thread, ns), queued)
+            _send(core, run, _draft(core, record), queued)
+            new += 1
+            new_checkpoints += isinstance(record.note, CheckpointNote)
+    except DiffersError:
+        raise ValueError(
+            f"the store has a thread {thread!r} that differs from the one to import"
+            f"{f' in the namespace {ns!r}' if ns else ''}; import it into another store, "
+            "or delete that one first"
+        ) from None
     while queued:
         _settle(core, queued)
     return Imported(thread, ns, run, count, new, new_checkpoints)
+
+
+def _new(
+    known: Known, saved: Iterable[Saved], progress: Callable[[], None]
+) -> Iterator[Record | None]:
+    """What the store does not have yet; after each checkpoint of the database, None.
+
+    Nothing before all that the store has was compared: both may have gone on.
+    """
+    waiting: list[Record] = []
+    compared = False
+    for each in saved:
+        first, *_ = records = list(_records(each))
+        assert isinstance(first.note, CheckpointNote)
+        if not compared and known.check(first.note, first.value):
+            rows = known.without(each.checkpoint_id, list(each.writes))
+            waiting += _written(each.checkpoint_id, rows)
+        else:
+            if not compared and known.has_more():
+                raise DiffersError
+            compared = True
+            yield from waiting
+            yield from records
+            waiting = []
+        yield None
+        progress()
+    if waiting and known.has_more():
+        raise DiffersError
+    yield from waiting
 
 
 def _is_new(core: Core, run: str) -> bool:
@@ -127,31 +154,20 @@ def _is_new(core: Core, run: str) -> bool:
     return head is None or erases(head)
 
 
-def _known(core: Core, run: str) -> Iterator[Record | None]:
-    """What the store has of a run; None for what does not come from LangGraph."""
-    states = Playback(core.journals)
-    for entry in core.journals.entries(run, bodies=True):
-        if entry.kind == Kind.OPEN or erases(entry):
-            continue
-        note = note_of(entry)
-        encoding = None if note is None else states.encoding(entry)
-        if note is None or encoding is None:
-            raise ValueError(
-                f"the store has a run {run!r} that is no thread of LangGraph's, or of which a part "
-                "was deleted; import into another store, or delete it first"
-            )
-        yield Record(note, core.journals.decode(encoding))
-
-
 def _records(saved: Saved) -> Iterator[Record]:
     """A checkpoint, then the writes of each of its tasks."""
     other = other_keys(saved.fields)
     note = CheckpointNote(saved.checkpoint_id, saved.parent_id, saved.metadata)
     kept = put_together("msgpack", other) if other else None
     yield Record(note, stored(saved.fields, saved.channels, kept))
-    for (task, path), writes in groupby(saved.writes, key=_task):
-        rows = [(write.idx, write.channel, write.value) for write in writes]
-        yield Record(WritesNote(saved.checkpoint_id, task, path), stored_writes(rows))
+    yield from _written(saved.checkpoint_id, saved.writes)
+
+
+def _written(checkpoint: str, writes: Iterable[Write]) -> Iterator[Record]:
+    """The writes of each task of a checkpoint."""
+    for (task, path), its in groupby(writes, key=_task):
+        rows = [(write.idx, write.channel, write.value) for write in its]
+        yield Record(WritesNote(checkpoint, task, path), stored_writes(rows))
 
 
 def _dump(note: Note) -> str:
