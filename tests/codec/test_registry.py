@@ -219,4 +219,4 @@ def test_a_subclass_without_a_codec_is_told_of_the_codec_of_its_base() -> None:
         pass
 
     with pytest.raises(hf.SerializeError, match=r"exactly Money; register it with subclasses=True"):
-        encode(Tip(5, "EUR"))
+        encode(Tip(Decimal(5), "EUR"))

@@ -51,6 +51,8 @@ def test_a_service_that_is_killed_resumes_its_runs_when_it_starts(tmp_path: Path
         assert not client.put("/publications/Brest").json()["new"]
         wait_until(lambda: shown(client)["status"] == "paused")
         assert client.get("/publications/Dover").status_code == 404
+        unknown = client.post("/publications/Dover/answers/publish", json={"value": True})
+        assert unknown.status_code == 404
         answer = client.post("/publications/Brest/answers/publish", json={"value": True})
         assert answer.status_code == 204
         wait_until(lambda: shown(client)["status"] == "completed")

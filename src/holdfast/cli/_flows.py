@@ -262,9 +262,9 @@ def _flow(found: Any, name: str) -> Named:
         return Named(found, _fields(found.state_type))
     if isinstance(found, Pipeline):
         return Named(found, {}, threaded=True, store=found.kept_in, takes_any=True)
-    raise click.UsageError(
-        f"{name} is not a flow but a {type(found).__name__}; name a workflow, graph or pipeline"
-    )
+    has_flow = isinstance(getattr(found, "flow", None), Workflow)
+    advice = f"use {name}.flow" if has_flow else "name a workflow, graph or pipeline"
+    raise click.UsageError(f"{name} is not a flow but a {type(found).__name__}; {advice}")
 
 
 def _fields(kind: Any) -> dict[str, Any]:

@@ -352,6 +352,9 @@ def take_call(verb: str, call: Call[Any]) -> None:
     if isinstance(call, Effect):
         call.use()
     if not isinstance(call, Call):
+        if isinstance(getattr(call, "flow", None), Flow):
+            kind = type(call).__name__
+            raise TypeError(f"a {kind} is no flow, but has one: engine.{verb}(NAME.flow(...))")
         raise TypeError(
             f"engine.{verb} takes the call of a flow, such as report('Brest'), not {call!r}"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Final, Generic, Never, TypeVar, Union
 
 from pydantic import TypeAdapter
 from pydantic_ai._output import types_from_output_spec
@@ -54,8 +54,11 @@ class AgentFlow(Workflow[..., AgentRunResult[OutputT]], Generic[OutputT]):
         prompt: str | Sequence[UserContent] | None = None,
         *,
         message_history: Sequence[ModelMessage] | None = None,
+        **others: Never,
     ) -> Call[AgentRunResult[OutputT]]:
         """What to run: `engine.run(agent.flow("Will it rain?"), run_id="chat-1", resume=True)`."""
+        for name in others:
+            raise TypeError(f"{self.name}.flow has no option {name!r}; {_advice(name)}")
         given = prompt if prompt is None or isinstance(prompt, str) else list(prompt)
         inputs = {"prompt": _PROMPT.dump_python(given, mode="json")}
         if message_history is not None:
@@ -87,6 +90,15 @@ class AgentFlow(Workflow[..., AgentRunResult[OutputT]], Generic[OutputT]):
     def _adapter(self) -> TypeAdapter[Any]:
         kinds = tuple(types_from_output_spec(self._agent.output_type))
         return TypeAdapter(AgentRunResult[Union[kinds]])  # type: ignore[valid-type] # noqa: UP007
+
+
+def _advice(name: str) -> str:
+    if name == "deps":
+        return (
+            "dependencies are not recorded: give the agent a function that makes them, "
+            "HoldfastAgent(agent, deps=lambda: ...)"
+        )
+    return "it takes a prompt and message_history; in a workflow, agent.run(...) takes more"
 
 
 def _messages(recorded: Any) -> list[ModelMessage] | None:
