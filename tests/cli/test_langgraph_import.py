@@ -118,6 +118,18 @@ def test_what_the_old_program_saved_since_the_last_import_is_added(
             assert history(graph(ours), "waiting") == history(app, "waiting")
 
 
+def test_a_database_may_be_named_by_its_url_and_is_not_the_store(cli: Cli, database: str) -> None:
+    before = Path(database).read_bytes()
+    url = f"sqlite:///{database}"
+    for where in (database, url):
+        for store in (database, url):
+            refused = cli("import", "--from", KINDS[0], where, "--store", store)
+            assert refused.code == 2
+            assert "is both the database to import and the store" in refused.err
+    assert Path(database).read_bytes() == before
+    assert cli("import", "--from", KINDS[0], url, "--store", STORE).code == 0
+
+
 def test_a_thread_that_went_on_in_both_places_is_refused_unchanged(
     cli: Cli,
     database: str,

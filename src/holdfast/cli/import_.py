@@ -15,6 +15,7 @@ from holdfast.integrations.langgraph.databases import postgres, sqlite
 from holdfast.integrations.langgraph.databases.rows import Opener
 from holdfast.integrations.langgraph.importing import Imported, check_threads, import_threads
 from holdfast.operations.transfer import runs_in
+from holdfast.urls import local_path
 
 _SQLITE: Final = b"SQLite format 3\0"
 _NAMED: Final = 10  # threads that an error names
@@ -51,6 +52,8 @@ def command(
     encrypted values, and what LangGraph can't have written are refused before anything is written.
     """
     if kind is not None:
+        for where in files:
+            _refuse_as_target(session, where)
         _import_threads(session, _DATABASES[kind], files, threads)
         return
     if threads:
@@ -97,6 +100,16 @@ def _import_threads(
     session.show([_document(one) for one in found], lambda: _draw(found))
     if missing:
         raise FailedError(f"there is no thread {_show.clean(', '.join(map(repr, missing)))}")
+
+
+def _refuse_as_target(session: Session, where: str) -> None:
+    """Raise if a file is both the database and the store that it is to be imported into."""
+    target = local_path(session.url)
+    if target is not None and target.resolve() == sqlite.path_of(where).resolve():
+        raise click.UsageError(
+            f"{_show.clean(where)} is both the database to import and the store; name "
+            "another store with --store, which is made if it is not there"
+        )
 
 
 def _before(found: list[Imported]) -> str:

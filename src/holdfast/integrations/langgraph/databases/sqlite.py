@@ -27,6 +27,7 @@ from holdfast.integrations.langgraph.databases.rows import (
     send_pending,
 )
 from holdfast.integrations.langgraph.databases.values import is_plain, put_together, take_apart
+from holdfast.urls import local_path
 
 _TEXT: Final = ("TEXT",)
 _CHECKPOINTS: Final = {
@@ -63,10 +64,16 @@ _WRITTEN: Final = """
 """
 
 
+def path_of(where: str) -> Path:
+    """The file that a path names, or a URL that begins with sqlite:///."""
+    named = local_path(where) if where.startswith("sqlite:///") else None
+    return named or Path(where)
+
+
 @contextmanager
 def opened(where: str) -> Iterator[Source]:
-    """A database, by its path."""
-    path = Path(where)
+    """A database, by its path, or by its URL as stores have it."""
+    path = path_of(where)
     if not path.is_file():
         raise ValueError(f"there is no file {where}")
     try:
