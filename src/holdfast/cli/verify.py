@@ -10,6 +10,7 @@ import click
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._claims import Allowed, allowing
+from holdfast.cli._drawing import Text
 from holdfast.cli._exits import Exit, as_options
 from holdfast.cli._options import duration, option
 from holdfast.cli._progress import side_by_side
@@ -25,6 +26,8 @@ from holdfast.operations.verifying import Integrity
 
 _FINE: Final = ("verified", "unverified", "ok")
 _UNCHECKED: Final = "not checked"
+_NO_CLAIMS: Final = "unverified"
+_SAID: Final = {_NO_CLAIMS: "intact (no claims)"}  # to people, who else take it for a problem
 
 
 class Report(NamedTuple):
@@ -93,8 +96,9 @@ def command(
 ) -> None:
     """Check RUN, or all runs: every checksum, the chain of digests, and the evidence as it is now.
 
-    A run is "verified" if all claims up to its current checkpoint are true now, "unverified" if
-    it claims nothing, and "not checked" if a claim can't be checked here. Anyone may have written
+    A run is "verified" if all claims up to its current checkpoint are true now, "intact (no
+    claims)" if it claims nothing (--json: "unverified"), and "not checked" if a claim can't be
+    checked here. Anyone may have written
     a claim: only files in the current directory and the project's are looked at, unless you allow
     more with --root, --host or --connection, or with roots and hosts under [tool.holdfast] in
     pyproject.toml; and types of your program's own are unknown here. Exits with 1 if a run is damaged, or if its
@@ -142,7 +146,7 @@ def _check(
         return Report(run_id, "ok", integrity, ())
     newest = next(iter(cp.core.journals.branch(run_id)), None)
     if newest is None:
-        return Report(run_id, "unverified", integrity, ())
+        return Report(run_id, _NO_CLAIMS, integrity, ())
     votes: tuple[Decision, ...] = ()
     if asking is None:
         standing = Checker(cp.core, verifier, record_errors=False).check(newest)
@@ -150,7 +154,7 @@ def _check(
         found = verify_with_workers(cp.core, newest, **asking._asdict())
         standing, votes = found.standing, found.decisions
     if not standing.holds and not standing.against:
-        return Report(run_id, "unverified", integrity, ())
+        return Report(run_id, _NO_CLAIMS, integrity, ())
     unchecked = standing.status is VerificationStatus.ERROR
     verdict = _UNCHECKED if unchecked else standing.status.value
     if any(one.disputed for one in votes):
@@ -172,11 +176,16 @@ def _voted(one: Decision) -> dict[str, Any]:
     }
 
 
+def _worded(verdict: str) -> Text:
+    style = "ok" if verdict == _NO_CLAIMS else verdict
+    return _show.cell(_SAID.get(verdict, verdict), _show.style_of(style))
+
+
 def _draw(reports: list[Report], counts: Counter[str], *, one: bool) -> None:
     for report in reports:
         if report.verdict in _FINE and not one:
             continue
-        line = _show.cell(f"{report.run_id}  ", "bold").add(_show.word(report.verdict))
+        line = _show.cell(f"{report.run_id}  ", "bold").add(_worded(report.verdict))
         _show.show(line)
         for reason in report.against:
             _show.say(f"  {reason}")
@@ -190,5 +199,6 @@ def _draw(reports: list[Report], counts: Counter[str], *, one: bool) -> None:
             if voters:
                 _show.say(f"  answered by {', '.join(voters)}")
     if not one:
-        summary = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(counts.items()))
+        said = sorted((_SAID.get(verdict, verdict), count) for verdict, count in counts.items())
+        summary = ", ".join(f"{count:,} {verdict}" for verdict, count in said)
         _show.say(f"{_show.plural(len(reports), 'run')}: {summary}" if reports else "no runs")
