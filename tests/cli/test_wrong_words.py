@@ -26,7 +26,7 @@ def test_a_store_is_copied_not_imported(cli: Cli) -> None:
         cp.save("run", 1)
     done = cli("import", "b.db", "--store", "c.db")
     assert done.code == Exit.USAGE
-    assert "b.db is a store: use holdfast copy b.db TARGET" in done.err
+    assert "if it is a store, use holdfast copy b.db TARGET" in done.err
 
 
 @pytest.mark.parametrize("target", ["b.db", "./b.db", "sqlite:///b.db"])
