@@ -244,6 +244,15 @@ def test_messages_of_a_thread_that_had_none_are_shown_one_by_one(cli: Cli) -> No
     assert r"+ messages[1] ai: Let me see.\n\x1b[31mRed. calls find_ferry" in "\n".join(lines)
 
 
+@pytest.mark.usefixtures("app")
+def test_notebooks_show_the_channels_of_a_checkpoint() -> None:
+    with hf.SyncCheckpointer(STORE) as cp:
+        checkpoints = [cp.load(checkpoint_id=f"waiting@{seq}") for seq in range(1, 11)]
+    shown = [found._repr_html_() for found in checkpoints if found is not None]
+    assert len(shown) == 10, "what tasks wrote, too"
+    assert any("A ferry, please." in page and "leg 2" in page for page in shown)
+
+
 def test_a_thread_is_copied_and_exported_with_its_subgraphs(cli: Cli, app: Any) -> None:
     assert cli("copy", "copy.db", "--run", "waiting").code == 0
     assert cli("export", "waiting", "--to", "waiting.jsonl").code == 0

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.codec.summaries import pretty
 from holdfast.markup import block, card
+
+READERS: Final[dict[str, Callable[[Any], Any]]] = {}
+"""By flow: what makes data for people of its states. Raises ValueError for what it can't read."""
 
 _LARGE: Final = 1 << 20  # bytes of a state that is not shown
 
@@ -14,7 +18,17 @@ def _state(checkpoint: Any) -> str:
     if checkpoint.damage or not hasattr(type(checkpoint), "state"):
         return ""
     size = checkpoint.get_state_size()
-    return f"its state takes {size:,} bytes" if size > _LARGE else block(pretty(checkpoint.state))
+    if size > _LARGE:
+        return f"its state takes {size:,} bytes"
+    return block(pretty(_read(checkpoint.flow, checkpoint.state)))
+
+
+def _read(flow: str | None, state: Any) -> Any:
+    reader = READERS.get(flow or "")
+    try:
+        return state if reader is None else reader(state)
+    except ValueError:
+        return state
 
 
 def _shown(question: Any) -> str:

@@ -13,10 +13,15 @@ pickle and unknown types out.
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.codec import cards
+from holdfast.integrations.langgraph import layout, plain
+
 if TYPE_CHECKING:
     from holdfast.integrations.langgraph.saver import HoldfastSaver as HoldfastSaver
 
 __all__ = ["HoldfastSaver"]
+
+cards.READERS[layout.FLOW] = plain.channel_values  # what notebooks show of a thread's checkpoint
 
 
 def __getattr__(name: str) -> Any:
