@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
+import pydantic
 import pytest
 
 import holdfast as hf
@@ -43,6 +44,16 @@ class Bill:
     due: date | None = None
 
 
+class Leg(pydantic.BaseModel):
+    day: date
+    back: date | None = None
+
+
+class Trip(pydantic.BaseModel):
+    legs: list[Leg]
+    code: str = pydantic.Field(default="x", pattern="^x")
+
+
 @pytest.fixture
 def money() -> Iterator[None]:
     with own_codecs():
@@ -62,6 +73,7 @@ def _asked(engine: hf.Engine, kind: Any) -> Any:
 
 
 ID = UUID(int=7)
+DAY = date(2026, 1, 31)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +103,10 @@ ID = UUID(int=7)
         (Bill, {"amount": "9.99", "due": "2026-01-31"}, Bill(Decimal("9.99"), date(2026, 1, 31))),
         (Bill, Bill(Decimal(1)), Bill(Decimal(1))),
         (Point, [1, "a"], Point(1, "a")),
+        (Leg, {"day": "2026-01-31"}, Leg(day=date(2026, 1, 31))),
+        (Leg, Leg(day=date(2026, 1, 31)), Leg(day=date(2026, 1, 31))),
+        (Trip, {"legs": [{"day": "2026-01-31"}]}, Trip(legs=[Leg(day=date(2026, 1, 31))])),
+        (Trip, Trip(legs=[Leg(day=DAY, back=DAY)]), Trip(legs=[Leg(day=DAY, back=DAY)])),
     ],
 )
 def test_an_answer_in_its_json_form_or_as_a_value_comes_as_the_type_asked_for(
@@ -121,6 +137,8 @@ def test_an_answer_in_its_json_form_or_as_a_value_comes_as_the_type_asked_for(
         (set[int], "a", "must be a set"),
         (Point, ["a"], "must be of type integer"),
         (Bill, {"amount": "1", "more": 1}, "more"),
+        (Leg, {"day": "x"}, r"answer\.day must be a date"),
+        (Trip, {"legs": [{"day": "x"}]}, "must be a date"),
         (Decimal | None, "x", "a Decimal .* or .* null"),
     ],
 )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from holdfast.codec.values import same
-from holdfast.engine.people.fitting import problems_with
+from holdfast.engine.people.fitting import MAX_DEPTH, problems_with, referred
 from holdfast.engine.people.forms import FORMS, STORED_AS
 
 
@@ -15,21 +16,28 @@ def as_asked(value: Any, schema: Any) -> Any:
 
     What does not fit stays as it is, for the check to refuse.
     """
-    if not isinstance(schema, Mapping):
+    return _part(value, schema, schema, 0)
+
+
+def _part(value: Any, schema: Any, root: Any, depth: int) -> Any:
+    if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         return value
+    inner = partial(_part, root=root, depth=depth + 1)
+    if "$ref" in schema:
+        return inner(value, referred(schema["$ref"], root))
     if "anyOf" in schema:
-        return _as_one_of(value, schema["anyOf"])
+        return _as_one_of(value, schema["anyOf"], root, depth)
     if "enum" in schema:
         return next((choice for choice in schema["enum"] if same(value, choice)), value)
     if schema.get("type") == "integer" and type(value) is float and value.is_integer():
         return int(value)
     if isinstance(value, dict):
         known, others = schema.get("properties", {}), schema.get("additionalProperties")
-        return {key: as_asked(part, known.get(key, others)) for key, part in value.items()}
+        return {key: inner(part, known.get(key, others)) for key, part in value.items()}
     if isinstance(value, list | tuple):
         first, rest = schema.get("prefixItems", ()), schema.get("items")
         parts = [*first, *[rest] * (len(value) - len(first))]
-        value = type(value)(map(as_asked, value, parts))
+        value = type(value)(map(inner, value, parts))
         if schema.get("type") == "array" and STORED_AS not in schema:
             return list(value)
     form = FORMS.get(schema.get(STORED_AS, ""))
@@ -41,16 +49,11 @@ def as_asked(value: Any, schema: Any) -> Any:
         return value
 
 
-def _as_one_of(value: Any, options: Any) -> Any:
+def _as_one_of(value: Any, options: Any, root: Any, depth: int) -> Any:
+    """The value as the first option asks for it that it fits."""
+    defs = {name: root[name] for name in ("$defs", "definitions") if name in root}
     for option in options:
-        converted = as_asked(value, option)
-        if not _refers(option) and not problems_with(converted, option):
+        converted = _part(value, option, root, depth + 1)
+        if isinstance(option, Mapping) and not problems_with(converted, {**option, **defs}):
             return converted
     return value
-
-
-def _refers(schema: Any) -> bool:
-    """Whether it can be understood only with the `$defs` of the whole; no such part is converted."""
-    if isinstance(schema, Mapping):
-        return "$ref" in schema or any(map(_refers, schema.values()))
-    return isinstance(schema, list | tuple) and any(map(_refers, schema))

@@ -88,7 +88,7 @@ def _is_plain(schema: Any, where: str, root: Schema) -> bool:
         fits = _ARGUMENTS.get(keyword)
         if fits is not None and not fits(argument):
             raise ValueError(f"{here} can't be {argument!r}")
-        if keyword == "$ref" and _referred(argument, root) is None:
+        if keyword == "$ref" and referred(argument, root) is None:
             raise ValueError(f"{here} must name one of its own $defs, not {argument!r}")
         inner: Iterable[Any] = ()
         if keyword in ("properties", "$defs", "definitions"):
@@ -145,7 +145,7 @@ def _is_one_of(choices: Sequence[Any], value: Any) -> bool:
 
 def _combined(value: Any, schema: Schema, where: str, budget: _Budget) -> str:
     if "$ref" in schema:
-        wrong = _look(value, _referred(schema["$ref"], budget.root), where, budget)
+        wrong = _look(value, referred(schema["$ref"], budget.root), where, budget)
         if wrong:
             return wrong
     reasons = {}
@@ -177,7 +177,7 @@ def _inside(value: Any, schema: Schema, where: str, budget: _Budget) -> str:
     return ""
 
 
-def _referred(ref: str, root: Schema) -> Any:
+def referred(ref: str, root: Schema) -> Any:
     """What a reference names; None if nothing."""
     where, _, name = ref.removeprefix("#/").partition("/")
     known = root.get(where) if where in ("$defs", "definitions") else None
@@ -199,7 +199,7 @@ def _check_with_library(schema: Schema) -> None:
     jsonschema = _library("jsonschema")
 
     def refers(ref: object) -> bool:
-        if isinstance(ref, str) and _referred(ref, schema) is None:
+        if isinstance(ref, str) and referred(ref, schema) is None:
             raise ValueError(f"$ref must name one of its own $defs, not {ref!r}")
         return True
 
@@ -242,8 +242,16 @@ def _look_with_library(value: Any, schema: Schema, where: str, budget: _Budget) 
             elif not wanted.found_in(part):
                 yield jsonschema.ValidationError(f"must match the pattern {argument!r}")
 
+    def is_type(validator: Any, argument: Any, part: Any, by: Schema) -> Iterator[Any]:
+        if STORED_AS not in by:
+            yield from usual.VALIDATORS["type"](validator, argument, part, by)
+        elif wrong := unlike(part, by):
+            yield jsonschema.ValidationError(wrong)
+
     checks = {name: paid(name, check) for name, check in usual.VALIDATORS.items()}
-    bounded = jsonschema.validators.extend(usual, {**checks, "pattern": matches})
+    bounded = jsonschema.validators.extend(
+        usual, {**checks, "pattern": matches, "type": paid("type", is_type)}
+    )
     nothing_else = _library("referencing").Registry()  # without it, the library fetches references
     errors = bounded(schema, registry=nothing_else).iter_errors(value)
     error = jsonschema.exceptions.best_match(islice(errors, 1))

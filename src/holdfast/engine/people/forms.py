@@ -21,6 +21,9 @@ CODEC: Final = "x-codec"
 """The keyword that names the codec of the type that is asked for."""
 
 
+_DATA: Final = ("const", "default", "enum", "examples", "required")  # no schemas in there
+
+
 class Form(NamedTuple):
     """One type, and how it is given in JSON."""
 
@@ -36,6 +39,20 @@ def form_of(kind: Any) -> dict[str, Any] | None:
         if form.kind is kind:
             return {**form.schema, STORED_AS: name}
     return None
+
+
+def named(schema: Any) -> Any:
+    """A model's schema in which parts with the format of such a type name it."""
+    if isinstance(schema, list):
+        return [named(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    parts = {key: part if key in _DATA else named(part) for key, part in schema.items()}
+    kind = (schema.get("type"), schema.get("format"))
+    for name, form in FORMS.items():
+        if "format" in form.schema and kind == ("string", form.schema["format"]):
+            return {**parts, STORED_AS: name}
+    return parts
 
 
 def codec_form(name: str, kind: type) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin
 
 from holdfast.codec.registry import registered
 from holdfast.codec.revive import unwrapped
-from holdfast.engine.people.forms import codec_form, form_of
+from holdfast.engine.people.forms import codec_form, form_of, named
 
 _SIMPLE: Final[dict[Any, dict[str, Any]]] = {
     str: {"type": "string"},
@@ -115,7 +115,7 @@ def _object(
 
 
 def _of_model(kind: Any, defs: dict[str, Any]) -> dict[str, Any]:
-    schema: dict[str, Any] = kind.model_json_schema()
+    schema: dict[str, Any] = named(kind.model_json_schema())
     for name, part in schema.pop("$defs", {}).items():
         if defs.setdefault(name, part) != part:
             raise TypeError(f"two models called {name!r} in one answer; rename one of them")
