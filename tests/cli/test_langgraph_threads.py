@@ -253,6 +253,11 @@ def test_notebooks_show_the_channels_of_a_checkpoint() -> None:
     assert any("A ferry, please." in page and "leg 2" in page for page in shown)
 
 
+@pytest.mark.usefixtures("app")
+def test_the_beginning_of_its_id_names_a_thread_and_not_its_subgraphs(cli: Cli) -> None:
+    assert cli("show", "wait", "--json").json["run"]["run_id"] == "waiting"
+
+
 def test_a_thread_is_copied_and_exported_with_its_subgraphs(cli: Cli, app: Any) -> None:
     assert cli("copy", "copy.db", "--run", "waiting").code == 0
     assert cli("export", "waiting", "--to", "waiting.jsonl").code == 0

@@ -8,7 +8,7 @@ import click
 
 from holdfast.checkpoint import RunInfo
 from holdfast.checkpointer import SyncCheckpointer
-from holdfast.cli import _show
+from holdfast.cli import _show, _threads
 from holdfast.cli._exits import NotFoundError
 from holdfast.cli._session import Session
 from holdfast.engine.resume.activity import activity_of
@@ -43,8 +43,8 @@ def _completions(ctx: click.Context, _: click.Parameter, incomplete: str) -> lis
 def find_run(cp: SyncCheckpointer, text: str, *, threads: bool = False) -> RunInfo:
     """The run of this id, or the one run whose id begins with it.
 
-    Child runs don't make their parent ambiguous. With `threads`, if there is no such run, it is the
-    newest run of the thread of that id.
+    Child runs and subgraphs don't make their parent ambiguous. With `threads`, if there is no such
+    run, it is the newest run of the thread of that id.
     """
     exact = cp.run(text)
     if exact is not None:
@@ -69,7 +69,8 @@ def _outermost(
     within: list[RunInfo] = []
     found: list[RunInfo] = []
     for run in runs:
-        (within if OF_CHILD in run.run_id else found).append(run)
+        is_within = OF_CHILD in run.run_id or _threads.is_subgraph(run)
+        (within if is_within else found).append(run)
         if len(found) == most:
             break
     if found:

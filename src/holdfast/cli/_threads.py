@@ -49,6 +49,11 @@ class Forked(NamedTuple):
     origin: str
 
 
+def is_subgraph(run: RunInfo) -> bool:
+    """Whether a run is the namespace of a subgraph, by its id."""
+    return run.flow == FLOW and bool((layout.thread_and_ns(run.run_id) or ("", ""))[1])
+
+
 def refuse(run: RunInfo) -> None:
     """Raise for a thread of LangGraph's: only its graph can continue it."""
     if run.flow != FLOW:
