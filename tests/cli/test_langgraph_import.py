@@ -14,7 +14,9 @@ import pytest
 from langgraph.types import Command
 
 import holdfast as hf
-from holdfast.integrations.langgraph import HoldfastSaver
+from holdfast.integrations.langgraph import HoldfastSaver, importing
+from holdfast.kernel.core import Core
+from holdfast.kernel.journal import Draft
 from tests.cli.conftest import Cli
 from tests.cli.langgraph_databases import (
     KINDS,
@@ -146,6 +148,30 @@ def test_a_thread_that_went_on_in_both_places_is_refused_unchanged(
         assert "has a thread 'waiting' that differs" in refused.err
         assert "imported before that: 'done'" in refused.err
         assert history(graph(ours), "waiting") == before
+
+
+def test_a_thread_that_goes_on_during_its_import_is_not_mixed_with_it(
+    cli: Cli, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ("import", "--from", KINDS[0], database, "--store", STORE, "--thread", "done")
+    assert cli(*given).code == 0
+    with saver(KINDS[0], database) as theirs:
+        graph(theirs).update_state(config("done"), {"log": ["there"]})
+    real = importing._draft
+
+    def draft_late(core: Core, record: importing.Record) -> Draft:
+        monkeypatch.setattr(importing, "_draft", real)
+        with HoldfastSaver(STORE) as ours:
+            graph(ours).update_state(config("done"), {"log": ["here"]})
+        return real(core, record)
+
+    monkeypatch.setattr(importing, "_draft", draft_late)
+    done = cli(*given)
+    assert done.code == 1
+    assert "was changed by others" in done.err
+    with HoldfastSaver(STORE) as ours:
+        log = graph(ours).get_state(config("done")).values["log"]
+        assert (log[-1], "there" in log) == ("here", False)
 
 
 def test_a_thread_that_differs_from_the_stores_is_refused_by_name(

@@ -28,7 +28,7 @@ from holdfast.integrations.langgraph.layout import (
     stored_writes,
 )
 from holdfast.integrations.langgraph.writing import checkpoint_draft, opening_draft, writes_draft
-from holdfast.kernel.appending import is_durable, submit
+from holdfast.kernel.appending import append_at, is_durable, submit
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.ticket import Ticket
@@ -96,6 +96,7 @@ def _journal(
 ) -> Imported:
     """One namespace of a thread, oldest checkpoint first."""
     run = run_id(thread, ns)
+    head = core.journals.checked_head(run)  # first: what is compared below must not move on
     queued: deque[Ticket] = deque()
     count = new = new_checkpoints = 0
     try:
@@ -103,9 +104,11 @@ def _journal(
             if record is None:
                 count += 1
                 continue
-            if not new and _is_new(core, run):
-                _send(core, run, opening_draft(thread, ns), queued)
-            _send(core, run, _draft(core, record), queued)
+            draft = _draft(core, record)
+            if new:
+                _send(core, run, draft, queued)
+            else:
+                _begin(core, run, head, opening_draft(thread, ns), draft)
             new += 1
             new_checkpoints += isinstance(record.note, CheckpointNote)
     except DiffersError:
@@ -148,10 +151,19 @@ def _new(
     yield from waiting
 
 
-def _is_new(core: Core, run: str) -> bool:
-    """Whether the run must be opened: there is none, or it was deleted."""
-    head = core.journals.checked_head(run)
-    return head is None or erases(head)
+def _begin(core: Core, run: str, head: Entry | None, opening: Draft, draft: Draft) -> None:
+    """Append the first entry behind the head that was compared, and an opening if there is no run.
+
+    Raises if others have added to it since.
+    """
+    is_new = head is None or erases(head)
+    seq = -1 if head is None else head.seq
+    if core.drive(append_at(core, run, seq, [opening, draft] if is_new else [draft])) is None:
+        raise _changed(run)
+
+
+def _changed(run: str) -> HoldfastError:
+    return HoldfastError(f"run {run!r} was changed by others during the import")
 
 
 def _records(saved: Saved) -> Iterator[Record]:
@@ -195,5 +207,4 @@ def _settle(core: Core, queued: deque[Ticket]) -> None:
     """Wait for the oldest entry on its way. Raises if it was not saved."""
     ticket = queued.popleft()
     if not core.drive(is_durable(ticket)):
-        entry: Entry = ticket.entries[0]
-        raise HoldfastError(f"run {entry.run!r} was changed by others during the import")
+        raise _changed(ticket.entries[0].run)
