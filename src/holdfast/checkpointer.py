@@ -121,7 +121,7 @@ class _Operations(HasOperations):
         - `max_state_bytes`: larger states are refused; beyond 1 MB they are warned about.
         - `deadline`: seconds a save may take, retries included.
         - `survives`: what the store must survive; `DurabilityError` if it does not.
-        - `listeners`: what is told of every event: functions, or a `Metrics`. See docs/events.md.
+        - `listeners`: functions that get every event, or a `Metrics`. See docs/events.md.
         """
         observers = observers_of(listeners)
         settings = Settings(

@@ -13,8 +13,6 @@ import holdfast as hf
 from tests.frameworks import effects, install, next_time
 from tests.waiting import bounded, run_process, wait_until
 
-pytest.importorskip("celery")
-
 SETTINGS = """
 from pathlib import Path
 

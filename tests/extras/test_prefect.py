@@ -15,8 +15,6 @@ import pytest
 from tests.frameworks import effects, install, next_time
 from tests.waiting import bounded, run_process, wait_until
 
-pytest.importorskip("prefect")
-
 SHIM = """
 import fastapi
 

@@ -1,8 +1,8 @@
-"""Who is told what happens: the observers of a checkpointer, and listeners, which may be slow.
+"""Delivers events to the observers of a checkpointer, and to listeners, which may be slow.
 
-An `Observer` is told at once, in the thread in which something happens, perhaps in the middle of a
-save: it must be quick, and must not use the checkpointer. A listener is any function of an event. It
-is called in a thread of its own, so that no run and no save ever waits for it.
+An `Observer` is called at once, in the thread in which something happens, perhaps in the middle of
+a save: it must be quick, and must not use the checkpointer. A listener is any function of an event.
+It is called in a thread of its own, so that no run and no save ever waits for it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _IDLE_SECONDS: Final = 10.0  # then its thread ends; the next event starts anoth
 
 
 class Observer:
-    """Is told of every event at once, where it happens. What it raises is logged.
+    """Gets every event at once, in the thread where it happens. What it raises is logged.
 
     It must be quick, and must not use the engine or the checkpointer that tells it: a save may be
-    under way in this very thread. It may be told by several threads at the same time.
+    under way in this very thread. Several threads may call it at the same time.
     """
 
     failures = 0  # so far

@@ -260,7 +260,7 @@ def _named(step: Step) -> str:
 
 
 def _why(job: Job, code: int, place: Path) -> str:
-    """Why a process came to no end: in one line, and then what it wrote."""
+    """Why a process did not finish: one line, and then what it wrote."""
     output = place / "output"
     said = output.read_text(errors="replace").split("\n") if output.exists() else []
     lines = _last_lines([line for line in said if line.strip()])

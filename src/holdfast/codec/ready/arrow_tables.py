@@ -18,7 +18,7 @@ _BATCHES: Final = {2: "dictionary", 3: "records"}  # the headers of messages tha
 
 def _table_data(table: pa.Table) -> dict[str, Any]:
     sink = pa.BufferOutputStream()
-    whole = table.combine_chunks().unify_dictionaries()  # however it came to be, equal is equal
+    whole = table.combine_chunks().unify_dictionaries()  # equal tables are stored as equal bytes
     options = pa.ipc.IpcWriteOptions(compression=None, unify_dictionaries=True)
     with pa.ipc.new_stream(sink, whole.schema, options=options) as writer:
         writer.write_table(whole)

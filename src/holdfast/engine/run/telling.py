@@ -34,7 +34,7 @@ class Telling:
         self.events: deque[ev.Event] = deque() if parent is None else parent.events
         self.hands_over = hands_over and options.listening
         self.observers = core.observers
-        self.heard = options.listening or bool(self.observers)  # someone is told of events
+        self.heard = options.listening or bool(self.observers)  # someone gets the events
         self.around_steps = run_observers(core) if self.observers else ()
         self.told_end = False  # that it is executed here no more
 

@@ -304,7 +304,7 @@ class Threads:
     ) -> Iterator[Found]:
         """The checkpoints at these places, newest first, a few at a time in one pass each.
 
-        `damage` is told of those that can't be read, and the others follow; without it, the first
+        `damage` is called for those that can't be read, and the others follow; without it, the first
         one raises.
         """
         chunk: list[Place] = []

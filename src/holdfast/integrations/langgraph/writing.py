@@ -141,7 +141,7 @@ class Appender:
         compose: Callable[[], Draft],
         place: Callable[[int], None],
     ) -> Op[Entry]:
-        """Append an entry, behind the opening if the run is new; `place` is told its seq."""
+        """Append an entry, behind the opening if the run is new; `place` is called with its seq."""
         core = self._core()
         deadline = new_deadline(core)
         with self._lock:
