@@ -111,7 +111,7 @@ docs: $(VENV)/tools  ## run every example in the docs, and make the reference in
 
 tools:  # what the tests need besides Python; they start servers of their own
 	@missing=""; \
-	for tool in strace:strace ps:procps systemd-analyze:systemd postgres:postgresql pgbouncer:pgbouncer mariadbd:mariadb-server redis-server:redis-server; do \
+	for tool in strace:strace ps:procps systemd-analyze:systemd postgres:postgresql pgbouncer:pgbouncer mariadbd:mariadb-server redis-server:redis-server chromium:chromium; do \
 		PATH="$$PATH:/usr/local/bin:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin | tr ' ' :)" \
 			command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; \
 	done; \
@@ -128,7 +128,7 @@ $(VENV)/installed: pyproject.toml
 
 $(VENV)/tools: $(VENV)/installed
 	$(PIP) install -q -U 'pip>=25.1'
-	$(PIP) install -q -e '.[all,langgraph,pydantic-ai,openai-agents,otel,mcp,testing]' --group dev
+	$(PIP) install -q -e '.[all,langgraph,pydantic-ai,openai-agents,otel,mcp,ui,testing]' --group dev
 	@touch $@
 
 .bench-venv/installed: pyproject.toml Makefile

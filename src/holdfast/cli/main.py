@@ -18,6 +18,7 @@ SECTIONS: Final = {
         "watch": "follow a run while it is executed",
         "diff": "how one checkpoint differs from another",
         "stats": "count runs, checkpoints and bytes",
+        "ui": "look at runs in a browser",
         "mcp": "let a model look at runs, and answer if you allow it",
     },
     "Execute": {

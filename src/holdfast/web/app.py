@@ -1,0 +1,93 @@
+"""The application: its routes, and what becomes of errors."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from urllib.parse import unquote
+
+from starlette.applications import Starlette
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount
+from starlette.staticfiles import StaticFiles
+
+from holdfast.errors import CheckpointNotFoundError, HoldfastError, InvalidIdError
+from holdfast.logs import logger
+from holdfast.web import pages
+from holdfast.web.rendering import STATIC, page
+from holdfast.web.security import Guard, TooLargeError
+from holdfast.web.site import Site
+
+_log: Final = logger()
+
+
+class _Id(Convertor[str]):
+    """An id in a path, percent-encoded: `{run_id:id}`."""
+
+    regex = "[^/]+"
+
+    def convert(self, value: str) -> str:
+        return unquote(value, errors="surrogateescape")  # no id holds those
+
+    def to_string(self, value: str) -> str:
+        raise NotImplementedError("see rendering.run_path")
+
+
+register_url_convertor("id", _Id())
+
+
+def make_app(site: Site) -> Starlette:
+    """What serves the site. Every route is behind `Guard`."""
+    routes: list[BaseRoute] = [
+        Mount("/static", StaticFiles(directory=STATIC), name="static"),
+        *pages.ROUTES,
+    ]
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(Guard, site=site)],
+        exception_handlers=_HANDLERS,
+        lifespan=_lifespan,
+    )
+    app.state.site = site
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+    yield
+
+
+def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return page(request, "error.html", status=error.status_code, what=error.detail, advice="")
+
+
+def _holdfast_error(request: Request, error: Exception) -> Response:
+    """What happened, and what helps. Our own tracebacks stay in the log."""
+    status = 503
+    if isinstance(error, CheckpointNotFoundError | InvalidIdError):
+        status = 404
+    return page(request, "error.html", status=status, what=str(error), advice="")
+
+
+def _too_large(request: Request, error: Exception) -> Response:
+    return page(request, "error.html", status=413, what="That is too much to send.", advice="")
+
+
+def _unforeseen(request: Request, error: Exception) -> Response:
+    _log.error("the web UI failed at %s", request.url.path, exc_info=error)
+    what = "Something went wrong here. The log of `holdfast ui` has more."
+    return page(request, "error.html", status=500, what=what, advice="")
+
+
+_HANDLERS: Final[Mapping[Any, Any]] = {
+    HTTPException: _http_error,
+    HoldfastError: _holdfast_error,
+    TooLargeError: _too_large,
+    Exception: _unforeseen,
+}

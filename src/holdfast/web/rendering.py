@@ -1,0 +1,77 @@
+"""Pages from templates. Everything that a template is given is escaped."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from holdfast import __version__
+from holdfast.web.site import Site
+
+STATIC: Final = Path(__file__).parent / "static"
+CHIPS: Final = {
+    "completed": "ok",
+    "verified": "ok",
+    "running": "run",
+    "submitted": "run",
+    "open": "run",
+    "answered": "ask",
+    "paused": "ask",
+    "failed": "bad",
+    "damaged": "bad",
+    "orphaned": "orp",
+    "cancelled": "can",
+}
+"""The class of each status and verdict: its color and its shape."""
+
+
+def run_path(run_id: str, **query: object) -> str:
+    """Where a run is shown. Its id may hold anything."""
+    return _with(f"/runs/{quote(run_id, safe='')}", query)
+
+
+def _with(path: str, query: dict[str, Any]) -> str:
+    known = {name: value for name, value in query.items() if value not in (None, "", ())}
+    return f"{path}?{urlencode(known, doseq=True)}" if known else path
+
+
+def _iso(when: datetime) -> str:
+    return when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["chip"] = lambda word: CHIPS.get(word, "can")
+    made.filters["iso"] = _iso
+    made.filters["thousands"] = lambda number: f"{number:,}"
+    made.globals["run_path"] = run_path
+    made.globals["version"] = __version__
+    return made
+
+
+_TEMPLATES: Final = _environment()
+
+
+def page(request: Request, template: str, /, *, status: int = 200, **context: Any) -> Response:
+    """A page, or a part of one if htmx asks for it by the name of a block."""
+    site: Site = request.app.state.site
+    found = _TEMPLATES.get_template(template)
+    context |= {
+        "site": site,
+        "may_write": site.settings.allow_writes,
+        "who": request.state.who,
+        "path": request.url.path,
+    }
+    return HTMLResponse(found.render(context), status)

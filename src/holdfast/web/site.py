@@ -1,0 +1,63 @@
+"""One store that is served: how to read it, who may change it, and whether it can be reached."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from holdfast.checkpointer import SyncCheckpointer
+from holdfast.engine.flow import Flow
+from holdfast.errors import CheckpointLoadError, StoreUnavailableError
+from holdfast.evidence import EvidenceVerifier
+from holdfast.urls import masked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What `holdfast ui` was told."""
+
+    allow_writes: bool = False
+    tokens: Mapping[str, str] = field(
+        default_factory=dict, repr=False
+    )  # by name; empty: nobody asks
+    names: Sequence[str] = ()  # of the host, besides IP addresses and localhost
+    flows: Sequence[Flow[Any]] = ()  # that this process may execute
+    verifier: EvidenceVerifier | None = None  # what claims may be checked against
+
+
+class Site:
+    """A store, as it is served. Threads may share it."""
+
+    def __init__(self, cp: SyncCheckpointer, where: str | None, settings: Settings) -> None:
+        cp.core.journals.keep_coded()
+        self.cp = cp
+        self.where = where
+        """The store as the command line was given it; None for the default."""
+        self.settings = settings
+        self.lost_since: datetime | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """The store for people, without secrets."""
+        return masked(self.cp.store.url)
+
+    @property
+    def short_name(self) -> str:
+        """The end of the name: the file, or the database."""
+        return self.name.partition("?")[0].rstrip("/").rpartition("/")[2] or self.name
+
+    @contextmanager
+    def noting_outages(self) -> Iterator[None]:
+        """Remember since when the store can't be reached."""
+        try:
+            yield
+        except (StoreUnavailableError, CheckpointLoadError):
+            with self._lock:
+                self.lost_since = self.lost_since or datetime.now(UTC)
+            raise
+        self.lost_since = None
