@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -18,11 +18,11 @@ from holdfast.codec.summaries import for_people
 from holdfast.engine import events as ev
 from holdfast.engine.engine import Engine
 from holdfast.engine.events import Event, RunFailed
-from holdfast.engine.people.questions import Question
 from holdfast.engine.people.requests import questions
 from holdfast.engine.stream import Stream
 from holdfast.kernel.core import Core
 from holdfast.urls import masked
+from holdfast.views import words
 
 Streaming = Callable[[Engine], Stream]
 
@@ -92,7 +92,9 @@ class EventPrinter:
         line, style = in_a_line(event)
         if own and isinstance(event, ev.RunPaused):
             asked = questions(core, self.run_id) if event.questions else []
-            way = answer_command(self._session, self.run_id, asked) if asked else self._resume
+            commands = self._session.commands
+            form = self._session.interactive
+            way = commands.answer(self.run_id, asked, form=form) if asked else self._resume
             line += f"; continue with: {way}"
         if line:
             self._running_step.clear()
@@ -108,15 +110,6 @@ class EventPrinter:
             self._running_step.clear()
 
 
-def answer_command(session: Session, run_id: str, asked: Sequence[Question]) -> str:
-    """The command that answers the first of these questions, with all that it needs here."""
-    first = asked[0]
-    options = [f"--question={first.key}"] if len(asked) > 1 else []
-    options += [f"--by={first.assignees[0]}"] if first.assignees else []
-    options += [] if session.interactive else ["--with=JSON"]
-    return session.command("answer", run_id, *options)
-
-
 def plain(value: Any) -> Any:
     """A value as JSON has it, in the form that stores for people have."""
     if isinstance(value, tuple):
@@ -130,10 +123,10 @@ def in_a_line(event: Event) -> tuple[str, str]:
     """An event in one line, and its style; an empty line for events that are not shown."""
     match event:
         case ev.RunStarted(run_id=run_id, flow=flow, resumed=resumed, restored=restored):
-            after = f", {_show.plural(restored, 'step')} restored" if resumed else ""
+            after = f", {words.plural(restored, 'step')} restored" if resumed else ""
             return f"{'resumed' if resumed else 'started'}: {run_id}, flow {flow}{after}", "bold"
         case ev.StepCompleted(name=name, duration=duration):
-            return f"✓ {name}  {_show.span(duration)}", "green"
+            return f"✓ {name}  {words.span(duration)}", "green"
         case ev.StepProgress(name=name, fraction=fraction, message=message):
             share = "" if fraction is None else f" {100 * fraction:.0f} %"
             return f"  {name}{share} {message}", "dim"
@@ -142,7 +135,7 @@ def in_a_line(event: Event) -> tuple[str, str]:
             return f"  {name}: {told if isinstance(told, str) else json.dumps(told)}", "dim"
         case ev.StepRetrying(name=name, attempt=attempt, error=error, delay=delay):
             return (
-                f"↻ {name}  attempt {attempt} failed, again in {_show.span(delay)}: {error}",
+                f"↻ {name}  attempt {attempt} failed, again in {words.span(delay)}: {error}",
                 "yellow",
             )
         case ev.StepFailed(name=name, error=error):
@@ -163,7 +156,7 @@ def in_a_line(event: Event) -> tuple[str, str]:
         case ev.RunPaused():
             return "paused", "yellow"
         case ev.RunCompleted(duration=duration, saved=saved):
-            took = f"completed in {_show.span(duration)}"
+            took = f"completed in {words.span(duration)}"
             return (took, "green") if saved else (f"{took}, but that is not saved", "yellow")
         case ev.RunFailed(error=error):
             return f"failed: {plain(error)}", "red"

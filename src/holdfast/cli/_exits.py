@@ -7,6 +7,7 @@ from typing import Self
 import click
 
 from holdfast import errors
+from holdfast.views.errors import NotFoundError, RefusedError
 
 
 class Exit(IntEnum):
@@ -45,11 +46,12 @@ _ARGUMENT = re.compile(r'\b(force|take_over|trust|by|question)=(?:True|"(\w+)")?
 
 _CODES = (  # the first that fits
     (Exit.USAGE, (errors.InvalidIdError, errors.StoreURLError, errors.InvalidAnswerError)),
-    (Exit.NOT_FOUND, (errors.CheckpointNotFoundError, errors.QuestionError)),
+    (Exit.NOT_FOUND, (errors.CheckpointNotFoundError, errors.QuestionError, NotFoundError)),
     (Exit.PAUSED, (errors.RunPausedError,)),
     (Exit.REFUSED, (errors.RunActiveError, errors.RunExistsError, errors.RunFinishedError)),
     (Exit.REFUSED, (errors.RunMismatchError, errors.InputMismatchError, errors.FlowChangedError)),
     (Exit.REFUSED, (errors.ConflictError, errors.LeaseLostError, errors.NotOwnerError)),
+    (Exit.REFUSED, (RefusedError,)),
     (Exit.UNAVAILABLE, (errors.StoreError, ImportError, OSError)),
 )
 
@@ -74,18 +76,6 @@ def as_options(text: str) -> str:
 def _option(argument: re.Match[str]) -> str:
     name, value = argument.groups()
     return f"--{name.replace('_', '-')}" + (f" {value}" if value else "")
-
-
-class NotFoundError(click.ClickException):
-    """What was named is not there."""
-
-    exit_code = Exit.NOT_FOUND
-
-
-class RefusedError(click.ClickException):
-    """The run is of a kind that does not allow that."""
-
-    exit_code = Exit.REFUSED
 
 
 class FailedError(click.ClickException):

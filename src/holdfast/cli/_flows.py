@@ -14,7 +14,6 @@ import click
 
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
-from holdfast.cli._exits import NotFoundError
 from holdfast.cli._options import parse_pair
 from holdfast.cli._runs import find_run
 from holdfast.cli._session import Session
@@ -28,6 +27,8 @@ from holdfast.errors import InvalidFlowError, ReviveError
 from holdfast.graph import CompiledGraph, Graph
 from holdfast.pipeline import Pipeline
 from holdfast.project import project_settings
+from holdfast.views.commands import recorded
+from holdfast.views.errors import NotFoundError
 from holdfast.workflow.flow import Workflow
 
 
@@ -101,16 +102,11 @@ def find(names: Sequence[str], wanted: str | None, source: str | None = None) ->
             return flow
     known = ", ".join(repr(flow.flow.name) for flow in flows)
     raise NotFoundError(
-        f"the run is of flow {wanted!r}{f' ({_recorded(source)})' if source else ''}; "
+        f"the run is of flow {wanted!r}{f' ({recorded(source)})' if source else ''}; "
         + (f"known are only {known}; " if known else "")
         + "name it with --flow MODULE:NAME, or under [tool.holdfast] in pyproject.toml: "
         'flows = ["MODULE:NAME"]'
     )
-
-
-def _recorded(source: str) -> str:
-    """What a run was started by. Anyone may have written that: it is quoted, and no command."""
-    return f"its record says that it was started as {source!r}"
 
 
 def load_all(names: Sequence[str], *, strict: bool = False) -> list[Named]:
@@ -169,22 +165,6 @@ def source_of(cp: SyncCheckpointer, run_id: str) -> str | None:
     opening = cp.core.journals.opening(run_id)
     source = None if opening is None else Meta(opening).source
     return source[:_LONGEST_SOURCE] if source else None
-
-
-def resume_command(
-    session: Session, run_id: str, flows: Sequence[str] = (), source: str | None = None
-) -> str:
-    """The command that continues a run, with the options that it needs here.
-
-    `flows` are those that somebody named, here and now. What the run itself says, `source`, is
-    used only if the project names it, too.
-    """
-    configured = project_settings()[1].get("flows", [])
-    needed, note = [flow for flow in flows if flow not in configured], ""
-    if not flows and (source not in configured if source else not configured):
-        needed, note = ["MODULE:NAME"], f"  # {_recorded(source)}" if source else ""
-    command = session.command("resume", run_id, *(f"--flow={flow}" for flow in needed))
-    return f"{command}{_show.clean(note)}"
 
 
 def call_from(flow: Named, source: str, pairs: Sequence[str], document: str | None) -> Call[Any]:

@@ -2,22 +2,23 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from holdfast.checkpoint import RunInfo
 from holdfast.checkpointer import SyncCheckpointer
-from holdfast.cli import _show, _threads
-from holdfast.cli._exits import NotFoundError
+from holdfast.cli import _show
 from holdfast.cli._session import Session
-from holdfast.engine.resume.activity import activity_of
-from holdfast.errors import CheckpointCorruptedError, HoldfastError
+from holdfast.errors import HoldfastError
 from holdfast.kernel.reader import all_runs
-from holdfast.model import OF_CHILD, checkpoint_id
+from holdfast.model import OF_CHILD
 from holdfast.operations.children import parent_run
 from holdfast.operations.listing import info_of
 from holdfast.store import RunFilter
+from holdfast.views import runs as views
+from holdfast.views import threads
+from holdfast.views.errors import NotFoundError
 
 _CANDIDATES: Final = 10
 _COMPLETED: Final = 500  # runs that a shell is given to choose from
@@ -69,7 +70,7 @@ def _outermost(
     within: list[RunInfo] = []
     found: list[RunInfo] = []
     for run in runs:
-        is_within = OF_CHILD in run.run_id or _threads.is_subgraph(run)
+        is_within = OF_CHILD in run.run_id or threads.is_subgraph(run)
         (within if is_within else found).append(run)
         if len(found) == most:
             break
@@ -80,36 +81,14 @@ def _outermost(
     return list(islice(outer, most))
 
 
-def doing(cp: SyncCheckpointer, run: RunInfo) -> tuple[str, dict[str, Any]]:
-    """The status to show for a run, and the facts behind it for JSON, as `Activity` has them."""
-    try:
-        found = activity_of(cp.core, run)
-    except CheckpointCorruptedError:  # `show` and `verify` report it
-        return run.status, {}
-    word = "orphaned" if found.orphaned else "answered" if found.answered else run.status
-    return word, found._asdict()
-
-
-def nobody(holder: str | None) -> str:
-    """Why nobody executes an orphaned run, given the process that did."""
-    if holder is None or holder == "unknown":
-        return "nobody executes it"
-    return f"its process {_show.clean(holder)} is dead"
-
-
 def find_place(cp: SyncCheckpointer, run: str, where: str) -> str:
     """The id of a checkpoint, given by seq, as RUN@SEQ, or by the step it was saved after."""
-    if where.isascii() and where.isdigit() and len(where) <= 18:
-        return checkpoint_id(run, int(where))
-    other, _, seq = where.rpartition("@")
-    if other and seq.isascii() and seq.isdigit() and len(seq) <= 18:
-        return checkpoint_id(find_run(cp, other).run_id, int(seq))
-    newest = cp.list_checkpoints(run, step=where, limit=1)
-    if not newest:
-        raise NotFoundError(
-            f"run {run!r} has no checkpoint {where!r}; give a seq, RUN@SEQ or the name of a step"
-        )
-    return newest[0].checkpoint_id
+    return views.find_place(cp, run, where, find_run)
+
+
+def run_ids(cp: SyncCheckpointer, run: str | None) -> list[str]:
+    """The id of this run, or of all."""
+    return [find_run(cp, run).run_id] if run else views.ids(cp)
 
 
 def every_run(
@@ -118,13 +97,6 @@ def every_run(
     """All runs, or those of a thread or owner, ordered by id, as their journals say."""
     where = RunFilter(thread=thread_id, owner=owner)
     return info_of(cp.core, list(all_runs(cp.store, where)))
-
-
-def run_ids(cp: SyncCheckpointer, run: str | None) -> list[str]:
-    """The id of this run, or of all."""
-    if run:
-        return [find_run(cp, run).run_id]
-    return [head.run for head in all_runs(cp.store)]
 
 
 def with_children(cp: SyncCheckpointer, runs: Sequence[RunInfo]) -> dict[str, RunInfo]:

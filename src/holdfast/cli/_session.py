@@ -2,7 +2,6 @@
 
 import functools
 import os
-import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,16 +11,15 @@ import click
 
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
-from holdfast.cli._exits import NotFoundError
 from holdfast.engine.tracebacks import FULL
 from holdfast.store import Store
 from holdfast.stores.sqlite.schema import has_journal
 from holdfast.urls import default_url, is_shared, local_path, masked
+from holdfast.views.commands import Commands
+from holdfast.views.errors import NotFoundError
 
 if TYPE_CHECKING:  # the engine takes as long to import as all the rest: most commands don't need it
     from holdfast.engine.door import StoreLike
-
-_MASK: Final = "***"  # what a URL shows of its secrets
 
 
 def _debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -135,24 +133,10 @@ class Session:
             return None if self.json else default
         return limit or None
 
-    def command(self, name: str, run: str | None, *options: str) -> str:
-        """A command on the same store, as it is typed. No secret of its URL is shown for that.
-
-        A run's id may begin with a dash, and must not become an option.
-        """
-        where, note = [], ""
-        if self.where is not None and self.where != default_url():
-            shown = masked(self.where)
-            if _MASK in shown:
-                note = "  # with --store as before, or HOLDFAST_STORE set to it"
-            else:
-                where = [f"--store={shown}"]
-        words = [] if run is None else [run]
-        if run is not None and run.startswith("-"):
-            words = [*options, *where, "--", run]
-        else:
-            words += [*options, *where]
-        return _show.clean(shlex.join(["holdfast", name, *words]) + note)
+    @property
+    def commands(self) -> Commands:
+        """Commands on the same store, to be shown."""
+        return Commands(self.where)
 
     @property
     def interactive(self) -> bool:

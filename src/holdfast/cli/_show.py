@@ -7,7 +7,6 @@ terminal: escape sequences and characters that reorder text are shown, never sen
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
@@ -104,51 +103,10 @@ def table(
         show(line)
 
 
-def moment(when: datetime | None) -> str:
-    """A point in time, in the reader's own zone."""
-    return "" if when is None else f"{when.astimezone():%Y-%m-%d %H:%M:%S}"
-
-
-def ago(when: datetime) -> str:
-    """How long ago that was."""
-    return f"{span((datetime.now(UTC) - when).total_seconds())} ago"
-
-
-def span(seconds: float) -> str:
-    """A length of time, in its two largest units."""
-    if seconds < 0:
-        return f"-{span(-seconds)}"
-    if seconds < 0.0995:
-        return f"{1000 * seconds:.1f} ms" if seconds < 0.00995 else f"{1000 * seconds:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    for name, length, small, rest in (("d", 86_400, "h", 3600), ("h", 3600, "m", 60)):
-        if whole >= length:
-            return f"{whole // length} {name} {whole % length // rest} {small}"
-    return f"{whole // 60} m {whole % 60} s"
-
-
-def size(count: int) -> str:
-    """A number of bytes, for people."""
-    value = float(count)
-    for unit in ("B", "KB", "MB", "GB"):
-        if value < 1000 or unit == "GB":
-            break
-        value /= 1000
-    return f"{count} B" if unit == "B" else f"{value:,.1f} {unit}"
-
-
 def say_if_cut(shown: int, count: int, order: str) -> None:
     """Say below a list that it does not have everything, and which part of it this is."""
     if shown < count:
         say(f"{shown:,} of {count:,}, {order}; see all with --limit 0", "dim")
-
-
-def plural(count: int, noun: str) -> str:
-    """So many of something: "1 run", "1,000 runs"."""
-    many = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{count:,} {noun if count == 1 else many}"
 
 
 def lost_in(damage: Sequence[CheckpointCorruptedError]) -> list[str]:

@@ -18,6 +18,7 @@ from holdfast.engine.holding.here import running_here
 from holdfast.engine.holding.process import this_process
 from holdfast.engine.working.worker import WorkerEvent
 from holdfast.kernel.core import Core
+from holdfast.views import words
 
 _STOPPED: Final = ("completed", "failed", "cancelled", "paused", "left")
 _FASTEST: Final = 0.1  # seconds between two drawings
@@ -180,7 +181,7 @@ class Table:
                 _show.cell(run),
                 _show.cell(flow),
                 _show.cell(_step_of(core, run)),
-                _show.cell(_show.span(time.monotonic() - since)),
+                _show.cell(words.span(time.monotonic() - since)),
             ]
             for run, (flow, since) in list(runs.items())[:most]
         ]
@@ -193,7 +194,7 @@ class Table:
         lines.append(Text(f"{len(runs):,} running, ").add(self._counts()))
         if self._drain_until is not None:
             left = max(0.0, self._drain_until - time.monotonic())
-            lines[-1].add(f"; draining, {_show.span(left)} left", "yellow")
+            lines[-1].add(f"; draining, {words.span(left)} left", "yellow")
         return lines
 
     def _counts(self) -> Text:
@@ -204,7 +205,7 @@ class Table:
             if counts[name]:
                 line.add(f", {counts[name]:,} {name}")
         if counts["paused"]:  # a run may pause many times
-            line.add(f", {_show.plural(counts['paused'], 'pause')}")
+            line.add(f", {words.plural(counts['paused'], 'pause')}")
         if self._progress.refused:
             line.add(f", {len(self._progress.refused):,} refused", "yellow")
         return line

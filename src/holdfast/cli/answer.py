@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from holdfast.checkpointer import SyncCheckpointer
-from holdfast.cli import _flows, _show, _threads
+from holdfast.cli import _flows, _show
 from holdfast.cli._execution import plain
 from holdfast.cli._form import fill_in
 from holdfast.cli._options import option
@@ -19,6 +19,7 @@ from holdfast.engine.people.questions import Question
 from holdfast.engine.working.listing import list_workers
 from holdfast.errors import QuestionError
 from holdfast.model import OF_CHILD
+from holdfast.views import threads
 
 
 @as_command(
@@ -44,7 +45,7 @@ def command(
         raise click.UsageError("there is no terminal to ask on; give the answer: --with JSON")
     with session.opened() as cp:
         info = find_run(cp, run)
-        _threads.refuse(info)
+        threads.refuse(info)
         run_id = info.run_id
         waiting = requests.questions(cp.core, run_id)
         asked = _picked(waiting, key)
@@ -62,7 +63,7 @@ def command(
         else:
             value = _given(document, asked)
         cp.core.drive(requests.answer(cp.core, run_id, value, key, by=by))
-        resume_command = _flows.resume_command(session, run_id, source=_flows.source_of(cp, run_id))
+        resume_command = session.commands.resume(run_id, source=_flows.source_of(cp, run_id))
         then = (
             "a worker continues it"
             if _has_worker(cp, run_id)

@@ -16,6 +16,7 @@ from holdfast.cli import _show
 from holdfast.cli._options import option
 from holdfast.cli._session import Session, as_command
 from holdfast.urls import local_path
+from holdfast.views import words
 
 _LIMIT: Final = 2000  # saves of one run: memory and disk stay small however fast they are
 _RUNS: Final = 100
@@ -58,7 +59,7 @@ def command(session: Session, directory: str | None, seconds: float, size: int) 
     }
 
     def draw() -> None:
-        _show.say(f"{where.absolute()}, states of {_show.size(size)}; a save survives {survives}")
+        _show.say(f"{where.absolute()}, states of {words.size(size)}; a save survives {survives}")
         _show.table(
             ("WHAT", "PER SECOND", "MEDIAN", "99 %"),
             [
@@ -136,4 +137,4 @@ def _state(size: int) -> dict[str, Any]:
 
 
 def _ms(value: float | None) -> str:
-    return "" if value is None else _show.span(value / 1000)
+    return "" if value is None else words.span(value / 1000)

@@ -12,10 +12,12 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._options import option
 from holdfast.cli._progress import progress
-from holdfast.cli._runs import doing, every_run, find_run, with_children
+from holdfast.cli._runs import every_run, find_run, with_children
 from holdfast.cli._session import Session, as_command
 from holdfast.errors import CheckpointCorruptedError, CopyRefusedError
 from holdfast.urls import local_path, masked
+from holdfast.views import words
+from holdfast.views.runs import doing
 
 _DONE: Final = {"new": "new", "updated": "brought up to date", "unchanged": "unchanged"}
 
@@ -100,7 +102,7 @@ def _told_if_interrupted(copied: Sequence[str], total: int) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        whole = _show.plural(total, "run")
+        whole = words.plural(total, "run")
         _show.say(f"{len(copied):,} of {whole} copied; start it again to finish it", err=True)
         raise
 
@@ -121,7 +123,7 @@ def _workers(cp: SyncCheckpointer, runs: Iterable[RunInfo]) -> dict[str, str]:
 
 
 def _draw(document: dict[str, Any]) -> None:
-    message = f"{_show.plural(document['runs'], 'run')} copied to {_show.clean(document['target'])}"
+    message = f"{words.plural(document['runs'], 'run')} copied to {_show.clean(document['target'])}"
     parts = [f"{document[what]:,} {word}" for what, word in _DONE.items() if document[what]]
     text = f"{message}: {', '.join(parts)}" if parts else message
     _show.say(text + _show.without(document["lost"]))
@@ -130,7 +132,7 @@ def _draw(document: dict[str, Any]) -> None:
         are, they_have = ("is", "it has") if len(live) == 1 else ("are", "they have")
         by = _show.clean(", ".join(sorted(set(live.values()))))
         _show.say(
-            f"{_show.plural(len(live), 'run')} {are} being executed by {by}; "
+            f"{words.plural(len(live), 'run')} {are} being executed by {by}; "
             f"copy again when {they_have} ended",
             "yellow",
             err=True,

@@ -2,10 +2,12 @@
 
 import click
 
-from holdfast.cli import _show, _threads
+from holdfast.cli import _show
 from holdfast.cli._options import option
 from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
+from holdfast.views import threads
+from holdfast.views.messages import change_lines
 
 _COLOURS = {"add": "green", "remove": "red", "replace": "yellow"}
 
@@ -28,7 +30,7 @@ def command(session: Session, run: str, a: str, b: str, patch: bool) -> None:
     with session.opened() as cp:
         info = find_run(cp, run)
         places = [find_place(cp, info.run_id, where) for where in (a, b)]
-        thread = _threads.diff(cp, *places) if info.flow == _threads.FLOW else None
+        thread = threads.diff(cp, *places) if info.flow == threads.FLOW else None
         found = cp.diff(info.run_id, *places) if thread is None else thread
     if patch:
         _show.print_json(found.patch)
@@ -37,7 +39,7 @@ def command(session: Session, run: str, a: str, b: str, patch: bool) -> None:
     def draw() -> None:
         _show.say(_show.clean(f"{found.old_id} → {found.new_id}"), "bold")
         for change in found.changes:
-            lines = [str(change)] if thread is None else _threads.change_lines(change)
+            lines = [str(change)] if thread is None else change_lines(change)
             for line in lines:
                 _show.say(line, _COLOURS[change.op])
         if not found:

@@ -13,7 +13,7 @@ from holdfast.cli import _show
 from holdfast.cli._exits import Exit
 from holdfast.cli._options import option
 from holdfast.cli._progress import side_by_side
-from holdfast.cli._runs import nobody, run_ids
+from holdfast.cli._runs import run_ids
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.resume.recovery import survey
 from holdfast.engine.working.listing import list_workers
@@ -25,6 +25,8 @@ from holdfast.project import SETTINGS, unknown_settings
 from holdfast.store import PAGE
 from holdfast.stores._shared.access import risks
 from holdfast.urls import local_path
+from holdfast.views import words
+from holdfast.views.runs import nobody
 
 _FIXED_SQLITE: Final = (3, 51, 3)
 _MANY_CHECKPOINTS: Final = 100_000
@@ -146,7 +148,7 @@ def _orphans(session: Session, cp: SyncCheckpointer) -> Iterator[Finding]:
         yield Finding(
             "orphans",
             "warning",
-            f"{_show.plural(len(seen) - len(found), 'run')} executed by processes on other "
+            f"{words.plural(len(seen) - len(found), 'run')} executed by processes on other "
             "machines, which may be dead",
             "Find out, and continue those that are, with: holdfast recover.",
         )
@@ -158,7 +160,7 @@ def _orphans(session: Session, cp: SyncCheckpointer) -> Iterator[Finding]:
             "orphan",
             "error",
             f"{orphan.run_id} ({orphan.flow}): {nobody(orphan.holder)}; its last entry was "
-            f"recorded {_show.ago(orphan.since)}",
+            f"recorded {words.ago(orphan.since)}",
             "Continue it with: holdfast recover, or holdfast resume RUN.",
         )
     if len(dead) > len(listed):
@@ -167,7 +169,7 @@ def _orphans(session: Session, cp: SyncCheckpointer) -> Iterator[Finding]:
         yield Finding(
             "answers",
             "warning",
-            f"{_show.plural(len(found) - len(dead), 'run')} waited for an answer, now given",
+            f"{words.plural(len(found) - len(dead), 'run')} waited for an answer, now given",
             "Continue them with: holdfast recover, or holdfast resume RUN.",
         )
 
@@ -185,7 +187,7 @@ def _unattended(cp: SyncCheckpointer) -> Iterator[Finding]:
         yield Finding(
             "workers",
             "warning",
-            f"{least}{_show.plural(count, 'run')} of {flow!r} should be executed, and no worker is there",
+            f"{least}{words.plural(count, 'run')} of {flow!r} should be executed, and no worker is there",
             "Start one: holdfast worker --flow MODULE:NAME.",
         )
 
@@ -196,7 +198,7 @@ def _damage(session: Session, cp: SyncCheckpointer, workers: int) -> Iterator[Fi
     damaged = [integrity for integrity in checked if not integrity.ok]
     if not damaged:
         yield Finding(
-            "damage", "ok", f"{_show.plural(len(names), 'run')}, every byte as it was written"
+            "damage", "ok", f"{words.plural(len(names), 'run')}, every byte as it was written"
         )
     for integrity in damaged:
         named = integrity.problems[: None if session.json else _NAMED]
@@ -207,7 +209,7 @@ def _damage(session: Session, cp: SyncCheckpointer, workers: int) -> Iterator[Fi
 
 def _index(session: Session, cp: SyncCheckpointer, repair: bool) -> Iterator[Finding]:
     wrong = cp.store.rebuild(write=repair)
-    rows = _show.plural(wrong, "row")
+    rows = words.plural(wrong, "row")
     if not wrong:
         yield Finding("index", "ok", "lists of runs are what the runs themselves say")
     elif repair:
@@ -217,7 +219,7 @@ def _index(session: Session, cp: SyncCheckpointer, repair: bool) -> Iterator[Fin
             "index",
             "warning",
             f"{rows} of the index of runs are not what the runs say; lists and counts may be wrong",
-            f"Make them anew: {session.command('doctor', None, '--repair')}",
+            f"Make them anew: {session.commands.line('doctor', None, '--repair')}",
         )
 
 
@@ -226,7 +228,7 @@ def _rescue(session: Session, cp: SyncCheckpointer, integrity: Integrity) -> str
     run_id = integrity.run_id
     readable = ""
     if _is_current_intact(cp, integrity):
-        delete = session.command("delete", run_id, "SEQ")
+        delete = session.commands.line("delete", run_id, "SEQ")
         return (
             "Its current state is intact, and so is all that a resume needs: the damage is in "
             f"older checkpoints, or in what a rollback left behind. To take one away: {delete}"
@@ -239,12 +241,12 @@ def _rescue(session: Session, cp: SyncCheckpointer, integrity: Integrity) -> str
                     continue
                 readable = readable or str(info.seq)
                 branch_off(cp.core, run_id, found, SAME, thread=None, owner=None)  # writes nothing
-                back = session.command("rollback", run_id, str(info.seq))
+                back = session.commands.line("rollback", run_id, str(info.seq))
                 return f"Its newest intact checkpoint is at {info.seq}. To go back to it: {back}"
     if readable:
-        show = session.command("show", run_id, "--at", readable, "--full")
+        show = session.commands.line("show", run_id, "--at", readable, "--full")
         return f"It can't be continued. See its newest intact state: {show}"
-    delete = session.command("forget", run_id)
+    delete = session.commands.line("forget", run_id)
     return f"Nothing of it can be read; restore it from a backup, or delete it: {delete}"
 
 
@@ -266,8 +268,8 @@ def _is_current_intact(cp: SyncCheckpointer, integrity: Integrity) -> bool:
 def _amount(cp: SyncCheckpointer) -> Iterator[Finding]:
     totals = cp.stats()
     runs = sum(cp.count_runs().values())  # also those that have no checkpoint yet
-    counts = (_show.plural(runs, "run"), _show.plural(totals.checkpoints, "checkpoint"))
-    found = ", ".join((*counts, _show.size(totals.stored_bytes)))
+    counts = (words.plural(runs, "run"), words.plural(totals.checkpoints, "checkpoint"))
+    found = ", ".join((*counts, words.size(totals.stored_bytes)))
     if totals.checkpoints > _MANY_CHECKPOINTS or totals.stored_bytes > _MANY_BYTES:
         yield Finding(
             "size",

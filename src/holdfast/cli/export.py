@@ -16,6 +16,7 @@ from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import verdict_journal
 from holdfast.operations.private_files import make_directories
 from holdfast.operations.retention import archive_name
+from holdfast.views import words
 
 Form = Literal["jsonl", "json", "parquet", "duckdb"]
 _TABLES: Final = ("parquet", "duckdb")
@@ -87,7 +88,7 @@ def command(
     ]
     where = next(iter(files.values())) if len(set(files.values())) == 1 else target
     text = (
-        f"{_show.plural(len(files), 'run')} written to {_show.clean(where)}" if files else "no runs"
+        f"{words.plural(len(files), 'run')} written to {_show.clean(where)}" if files else "no runs"
     )
     session.show(document, lambda: _show.say(text + _show.without(lost)))
     if damage:

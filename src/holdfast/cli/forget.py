@@ -6,11 +6,13 @@ from typing import Final
 import click
 
 from holdfast.cli import _show
-from holdfast.cli._exits import FailedError, NotFoundError
+from holdfast.cli._exits import FailedError
 from holdfast.cli._options import dry_run, option
 from holdfast.cli._runs import run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.operations.private_files import replacing
+from holdfast.views import words
+from holdfast.views.errors import NotFoundError
 
 _ACTIVE: Final = ("running", "paused")
 
@@ -85,13 +87,13 @@ def command(
                 ("RUN", "WAS", "CHECKPOINTS", "DIGEST", "TOMBSTONE"), rows, right=("CHECKPOINTS",)
             )
         verb = "would be deleted" if dry_run else "deleted"
-        runs = _show.plural(len(done.runs), "run")
+        runs = words.plural(len(done.runs), "run")
         _show.say(f"{runs} {verb}; receipt {document['sha256'][:16]}")
         if not done.runs:
             whose = f"owner {owner!r}" if thread_id is None else f"thread {thread_id!r}"
             _show.say(f"there is no run of the {whose} in this store", "yellow")
         if refused:
-            live = _show.plural(len(refused), "run")
+            live = words.plural(len(refused), "run")
             _show.say(f"{live} live or paused: needs --force", "yellow")
 
     session.show(document, draw)
@@ -102,5 +104,5 @@ def _confirm(session: Session, count: int) -> None:
         raise click.UsageError(
             "there is no terminal to ask on; to delete without asking, give --yes"
         )
-    if not click.confirm(f"Delete {_show.plural(count, 'run')} permanently?"):
+    if not click.confirm(f"Delete {words.plural(count, 'run')} permanently?"):
         raise FailedError("nothing was deleted")

@@ -6,13 +6,14 @@ from typing import Any
 import click
 
 from holdfast.checkpoint import Checkpoint
-from holdfast.cli import _flows, _show, _threads
+from holdfast.cli import _flows, _show
 from holdfast.cli._exits import FailedError
 from holdfast.cli._options import option, parse_pair
 from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.codec import readable
 from holdfast.errors import HoldfastError
+from holdfast.views import threads
 
 
 @as_command(
@@ -52,7 +53,7 @@ def command(
         origin = info.run_id
         place = None if where is None else find_place(cp, origin, where)
         changed: dict[str, Any] = {}
-        is_thread = info.flow == _threads.FLOW
+        is_thread = info.flow == threads.FLOW
         if is_thread and (pairs or edit):
             raise click.UsageError(
                 "the state of a LangGraph thread is changed by its graph: fork it, and then call "
@@ -67,9 +68,9 @@ def command(
                 changed = {"state": _edited(state) if edit else state}
         try:
             changed = {name: readable.data_from_json(value) for name, value in changed.items()}
-            forked: Checkpoint | _threads.Forked
+            forked: Checkpoint | threads.Forked
             if is_thread:
-                forked = _threads.fork(cp, origin, place, run_id)
+                forked = threads.fork(cp, origin, place, run_id)
             else:
                 forked = cp.fork(origin, checkpoint_id=place, run_id=run_id, **changed)
         except HoldfastError:

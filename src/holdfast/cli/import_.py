@@ -16,6 +16,7 @@ from holdfast.integrations.langgraph.databases.rows import Opener
 from holdfast.integrations.langgraph.importing import Imported, check_threads, import_threads
 from holdfast.operations.transfer import runs_in
 from holdfast.urls import local_path
+from holdfast.views import words
 
 _SQLITE: Final = b"SQLite format 3\0"
 _NAMED: Final = 10  # threads that an error names
@@ -78,7 +79,7 @@ def command(
         raise FailedError(_show.clean(str(error))) from error
     session.show(
         [{"run_id": name, "new": name in new} for name in before],
-        lambda: _show.say(f"{_show.plural(len(before), 'run')} imported, {len(new):,} of them new"),
+        lambda: _show.say(f"{words.plural(len(before), 'run')} imported, {len(new):,} of them new"),
     )
 
 
@@ -130,7 +131,7 @@ def _draw(found: list[Imported]) -> None:
     new = sum(one.new_checkpoints for one in found)
     checkpoints = sum(one.checkpoints for one in found)
     _show.say(
-        f"{_show.plural(count, 'thread')} imported with {_show.plural(checkpoints, 'checkpoint')}, "
+        f"{words.plural(count, 'thread')} imported with {words.plural(checkpoints, 'checkpoint')}, "
         f"{new:,} of them new"
     )
 

@@ -1,9 +1,10 @@
 """`holdfast pause`: ask a run to pause."""
 
-from holdfast.cli import _options, _show, _threads
+from holdfast.cli import _options, _show
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.people import requests
+from holdfast.views import threads
 
 
 @as_command("holdfast pause nightly-31", "holdfast pause nightly-31 --reason 'maintenance'")
@@ -21,7 +22,7 @@ def request(session: Session, run: str, action: str, reason: str) -> None:
     """Ask a run to pause or to cancel, and print its status now."""
     with session.opened() as cp:
         info = find_run(cp, run)
-        _threads.refuse(info)
+        threads.refuse(info)
         run_id = info.run_id
         cp.core.drive(requests.request(cp.core, run_id, action, reason))
         now = cp.run(run_id)

@@ -6,13 +6,14 @@ from typing import Final
 import click
 
 from holdfast.checkpointer import SyncCheckpointer
-from holdfast.cli import _show, _threads
+from holdfast.cli import _show
 from holdfast.cli._options import age, dry_run, option
 from holdfast.cli._progress import progress
 from holdfast.cli._runs import run_argument, run_ids
 from holdfast.cli._session import Session, as_command
 from holdfast.model import Retention
 from holdfast.operations.retention import UNFINISHED, Swept
+from holdfast.views import threads, words
 
 _THREAD: Final = "langgraph"  # in the place of a status
 _NAMED: Final = 5  # runs that are not changed; with --json all of them
@@ -83,11 +84,11 @@ def command(
             ]
             _show.table(("RUN", "CHECKPOINTS", ""), rows, right=("CHECKPOINTS",))
         verb = "would be deleted" if dry_run else "deleted"
-        _show.say(f"{_show.plural(total, 'checkpoint')} of {_show.plural(len(gone), 'run')} {verb}")
+        _show.say(f"{words.plural(total, 'checkpoint')} of {words.plural(len(gone), 'run')} {verb}")
         for one in refused[:_NAMED]:
             _show.say(f"{_show.clean(one.run_id)} is not changed: {_why(one.refused)}", "yellow")
         if len(refused) > _NAMED:
-            more = _show.plural(len(refused) - _NAMED, "more run")
+            more = words.plural(len(refused) - _NAMED, "more run")
             _show.say(f"and {more} for such reasons", "yellow")
 
     document = {
@@ -105,7 +106,7 @@ def command(
 def _retain(cp: SyncCheckpointer, run: str, policy: Retention, *, dry_run: bool) -> Swept:
     """Apply the policy to a run; of a thread of LangGraph's, only what deletes all of it."""
     info = cp.run(run)
-    if info is not None and info.flow == _threads.FLOW and policy.thins_runs:
+    if info is not None and info.flow == threads.FLOW and policy.thins_runs:
         would = cp.retain(run, dry_run=True)
         if not would.whole:
             why = UNFINISHED if would.refused == UNFINISHED else _THREAD

@@ -4,14 +4,14 @@ from typing import Any, Final
 
 import click
 
-from holdfast.cli import _show, _threads
+from holdfast.cli import _show
 from holdfast.cli._execution import plain
 from holdfast.cli._options import at_most, option
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
-from holdfast.cli._show import ago, moment
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import FAIL, Question
+from holdfast.views import threads, words
 
 _LISTED: Final = 100
 
@@ -35,7 +35,7 @@ def command(
     with session.opened() as cp:
         info = None if run is None else find_run(cp, run)
         if info is not None:
-            _threads.refuse(info)
+            threads.refuse(info)
         run_id = None if info is None else info.run_id
         every = requests.open_questions(cp.core, run_id, assignee=assignee, overdue=overdue)
     found = every[: session.most(limit, _LISTED)]
@@ -53,8 +53,8 @@ def command(
                     q.key,
                     q.prompt,
                     ", ".join(q.assignees),
-                    moment(q.deadline),
-                    ago(q.asked_at),
+                    words.moment(q.deadline),
+                    words.ago(q.asked_at),
                 )
                 for q in found
             ],

@@ -17,6 +17,7 @@ from holdfast.engine.engine import Engine
 from holdfast.engine.flow import Flow
 from holdfast.engine.resume.recovery import Orphan, survey
 from holdfast.errors import RunCancelledError, RunPausedError
+from holdfast.views import words
 
 _WAITING: Final = ("orphaned", "answered")
 _LEFT: Final = "not resumed: name its flow with --flow, or in flows under [tool.holdfast]"
@@ -98,7 +99,7 @@ def command(
                     row["run_id"],
                     row.get("flow"),
                     _show.word(row["status"]),
-                    _show.ago(row["since"]) if "since" in row else "",
+                    words.ago(row["since"]) if "since" in row else "",
                     row["error"],
                 )
                 for row in rows

@@ -4,13 +4,14 @@ from datetime import timedelta
 
 import click
 
-from holdfast.cli import _flows, _options, _threads
+from holdfast.cli import _flows, _options
 from holdfast.cli._claims import Allowed, allowing
 from holdfast.cli._execution import execute
 from holdfast.cli._options import option
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.options import Trust
+from holdfast.views import threads
 
 
 @as_command(
@@ -51,10 +52,10 @@ def command(
     session.adopt(_flows.place_of(session, flows, run))
     with session.opened() as cp:
         info = find_run(cp, run)
-        _threads.refuse(info)
+        threads.refuse(info)
         source = _flows.source_of(cp, info.run_id)
     flow = _flows.find(flows, info.flow, source)
-    resume_command = _flows.resume_command(session, info.run_id, flows, source)
+    resume_command = session.commands.resume(info.run_id, flows, source)
 
     execute(
         session,

@@ -4,9 +4,10 @@ from typing import Any
 
 import click
 
-from holdfast.cli import _show, _threads
+from holdfast.cli import _show
 from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
+from holdfast.views import threads
 
 
 @as_command("holdfast rollback nightly-31 4", "holdfast rollback nightly-31 transform --json")
@@ -25,7 +26,7 @@ def command(session: Session, run: str, where: str) -> None:
         info = find_run(cp, run)
         run_id = info.run_id
         found = cp.rollback(run_id, checkpoint_id=find_place(cp, run_id, where))
-        ahead = _threads.ahead(cp, found.checkpoint_id) if info.flow == _threads.FLOW else []
+        ahead = threads.ahead(cp, found.checkpoint_id) if info.flow == threads.FLOW else []
     document: dict[str, Any] = {
         "run_id": run_id,
         "checkpoint_id": found.checkpoint_id,

@@ -46,7 +46,7 @@ def command(
     name = new_id() if run_id is None else run_id
     if thread is None and wanted.threaded:
         thread = name
-    resume_command = _flows.resume_command(session, name, [flow])
+    resume_command = session.commands.resume(name, [flow])
     execute(
         session,
         lambda engine: engine.stream(call, run_id=name, thread_id=thread, owner=owner, labels=told),

@@ -9,8 +9,9 @@ import click
 from holdfast.checkpoint import RunInfo
 from holdfast.cli import _show
 from holdfast.cli._options import age, at_most, option, parse_labels
-from holdfast.cli._runs import doing
 from holdfast.cli._session import Session, as_command
+from holdfast.views import words
+from holdfast.views.runs import document, doing
 
 _STATUSES: Final = ("open", "submitted", "running", "paused", "failed", "cancelled", "completed")
 _LISTED: Final = 50
@@ -72,7 +73,7 @@ def command(
     with session.opened() as cp:
         if session.json and most is None:
             for run in cp.iter_runs(**where):
-                click.echo(_show.to_json(run._asdict() | doing(cp, run)[1]))
+                click.echo(_show.to_json(document(cp, run)))
             return
         shown = cp.runs(**where, limit=most)
         known = [doing(cp, run) for run in shown]
@@ -108,7 +109,7 @@ def _draw(shown: Sequence[RunInfo], known: Sequence[tuple[str, dict[str, Any]]])
                 run.flow,
                 run.step,
                 run.seq,
-                _show.ago(run.updated_at),
+                words.ago(run.updated_at),
             )
             for run, (word, facts) in zip(shown, known, strict=True)
         ],
@@ -124,4 +125,4 @@ def _order(counts: dict[str, int]) -> str:
 
 def _continues(due: datetime | None) -> str:
     """When workers continue a run."""
-    return "now" if due is not None and due <= datetime.now(UTC) else _show.moment(due)
+    return "now" if due is not None and due <= datetime.now(UTC) else words.moment(due)

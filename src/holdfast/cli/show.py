@@ -9,7 +9,7 @@ from holdfast.cli import _show, _threads
 from holdfast.cli._drawing import Text
 from holdfast.cli._exits import FailedError
 from holdfast.cli._options import option
-from holdfast.cli._runs import doing, find_place, find_run, nobody, run_argument
+from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.codec import readable
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
@@ -17,6 +17,8 @@ from holdfast.model import OF_CHILD
 from holdfast.operations.children import parent_run
 from holdfast.operations.timeline import Moment
 from holdfast.operations.verifying import Problem
+from holdfast.views import threads, words
+from holdfast.views.runs import doing, nobody
 
 _MOMENTS: Final = 50
 _PROVED: Final = 5000  # entries of a run that is read whole, to mark what is damaged
@@ -67,9 +69,9 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
         moments = cp.timeline(info.run_id)
         place = None if where is None else find_place(cp, info.run_id, where)
         damage = ""
-        is_thread = info.flow == _threads.FLOW
+        is_thread = info.flow == threads.FLOW
         if is_thread:
-            place = _threads.at(cp, place) if place else _threads.newest(cp, info.run_id)
+            place = threads.at(cp, place) if place else threads.newest(cp, info.run_id)
         try:
             checkpoint = cp.load(checkpoint_id=place) if place else cp.load(info.run_id)
         except CheckpointCorruptedError as error:
@@ -84,12 +86,12 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
             parent = parent_run(cp.core, child.run_id) or info.run_id
             tree.setdefault(parent, []).append(child)
         word, facts = doing(cp, info)
-        channels = None if checkpoint is None else _threads.channels_of(checkpoint)
+        channels = None if checkpoint is None else threads.channels_of(checkpoint)
         asked: list[Any] = []
         if checkpoint is not None and channels is not None:
-            asked = _threads.interrupts(cp, checkpoint)
+            asked = threads.interrupts(cp, checkpoint)
         if is_thread:
-            moments = _threads.with_words(cp, info.run_id, moments)
+            moments = threads.with_words(cp, info.run_id, moments)
     state: Any = channels
     if checkpoint is not None and channels is None:
         state = readable.to_json(checkpoint.state)
@@ -141,7 +143,7 @@ def _draw_summary(
 ) -> None:
     line = _show.cell(info.run_id, "bold").add("  ").add(_show.word(word))
     if due is not None:
-        line.add(f", {'continues' if due > datetime.now(UTC) else 'due since'} {_show.moment(due)}")
+        line.add(f", {'continues' if due > datetime.now(UTC) else 'due since'} {words.moment(due)}")
     for name, value in (("flow", info.flow), ("thread", info.thread_id), ("owner", info.owner)):
         if value is not None:
             line.add(f"  {name} ", "dim").add(_show.clean(value))
@@ -149,8 +151,8 @@ def _draw_summary(
     took = (moments[-1].at - moments[0].at).total_seconds()
     worked = sum(moment.took or 0.0 for moment in moments)
     _show.say(
-        f"{_beginning(moments[0])} {_show.moment(moments[0].at)}, {_show.span(took)} until its last entry, "
-        f"{_show.span(worked)} in steps"
+        f"{_beginning(moments[0])} {words.moment(moments[0].at)}, {words.span(took)} until its last entry, "
+        f"{words.span(worked)} in steps"
     )
 
 
@@ -161,14 +163,14 @@ def _draw_timeline(moments: Sequence[Moment], count: int) -> None:
     rows: list[tuple[Any, ...]] = []
     for moment in moments:
         if moment.waited >= _GAP and rows:
-            pause = _show.cell(f"· nothing for {_show.span(moment.waited)}", "dim")
+            pause = _show.cell(f"· nothing for {words.span(moment.waited)}", "dim")
             rows.append(("", "", pause, "", "", ""))
         rows.append(_row(moment, longest))
     _show.table(("SEQ", "TIME", "WHAT", "TOOK", "", "NOTE"), rows, right=("SEQ", "TOOK"))
 
 
 def _row(moment: Moment, longest: float) -> tuple[Any, ...]:
-    took = "" if moment.took is None else _show.span(moment.took)
+    took = "" if moment.took is None else words.span(moment.took)
     bar = (
         "" if not moment.took or not longest else "━" * max(1, round(_BAR * moment.took / longest))
     )
@@ -190,7 +192,7 @@ def with_until(moment: Moment) -> str:
     if moment.until is None or moment.until - moment.at < _SOON:
         return moment.note
     link = {"fail": "again", "open": "to begin"}.get(moment.kind, "until")
-    when = f"{link} {_show.moment(moment.until)}"
+    when = f"{link} {words.moment(moment.until)}"
     return f"{moment.note}, {when}" if moment.note else when
 
 

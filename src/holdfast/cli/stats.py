@@ -7,6 +7,7 @@ import click
 from holdfast.cli import _show
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
+from holdfast.views import words
 
 
 @as_command("holdfast stats", "holdfast stats nightly --json", "holdfast stats --prometheus")
@@ -45,11 +46,11 @@ def command(session: Session, run: str | None, prometheus: bool) -> None:
             ("runs", f"{runs:,}"),
             *((f"  {status}", f"{count:,}") for status, count in sorted(statuses.items())),
             ("checkpoints", f"{totals.checkpoints:,}"),
-            ("states, whole", _show.size(totals.state_bytes)),
-            ("as stored", _show.size(totals.stored_bytes)),
+            ("states, whole", words.size(totals.state_bytes)),
+            ("as stored", words.size(totals.stored_bytes)),
             *([("saved", f"{100 * saved / totals.state_bytes:.1f} %")] if saved > 0 else []),
-            ("oldest", _show.moment(totals.oldest)),
-            ("newest", _show.moment(totals.newest)),
+            ("oldest", words.moment(totals.oldest)),
+            ("newest", words.moment(totals.newest)),
         ]
         _show.table(("WHAT", "VALUE"), rows)
 

@@ -19,6 +19,7 @@ from holdfast.errors import CheckpointNotFoundError, HoldfastError
 from holdfast.model import check_id
 from holdfast.operations import listing
 from holdfast.seams import new_id
+from holdfast.views import words
 
 
 @as_command(
@@ -81,7 +82,7 @@ def command(
             _show.say(f"{handle.id} exists already ({info.status}); nothing was changed")
             return
         later = delay is not None or at is not None
-        when = f", to be executed from {_show.moment(due)} on" if later else ""
+        when = f", to be executed from {words.moment(due)} on" if later else ""
         _show.say(f"{handle.id} submitted{when}")
 
     session.show(told, draw)

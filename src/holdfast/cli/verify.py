@@ -23,6 +23,7 @@ from holdfast.evidence.trust.checking import Checker
 from holdfast.evidence.trust.voting import Decision
 from holdfast.evidence.verdicts import VerificationStatus
 from holdfast.operations.verifying import Integrity
+from holdfast.views import words
 
 _FINE: Final = ("verified", "unverified", "ok")
 _UNCHECKED: Final = "not checked"
@@ -192,7 +193,7 @@ def _draw(reports: list[Report], counts: Counter[str], *, one: bool) -> None:
         if one:
             found = report.integrity
             _show.say(
-                f"  {_show.plural(found.entries, 'entry')}: {found.proved:,} proved by "
+                f"  {words.plural(found.entries, 'entry')}: {found.proved:,} proved by "
                 f"the chain, {found.rewritten:,} rewritten since, {found.deleted:,} deleted"
             )
             voters = sorted({vote.voter for one in report.votes for vote in one.votes})
@@ -201,4 +202,4 @@ def _draw(reports: list[Report], counts: Counter[str], *, one: bool) -> None:
     if not one:
         said = sorted((_SAID.get(verdict, verdict), count) for verdict, count in counts.items())
         summary = ", ".join(f"{count:,} {verdict}" for verdict, count in said)
-        _show.say(f"{_show.plural(len(reports), 'run')}: {summary}" if reports else "no runs")
+        _show.say(f"{words.plural(len(reports), 'run')}: {summary}" if reports else "no runs")

@@ -10,10 +10,12 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._exits import Exit, FailedError
 from holdfast.cli._options import option
-from holdfast.cli._runs import doing, find_run, nobody, run_argument
+from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.cli.show import what, with_until
 from holdfast.operations.timeline import Moment
+from holdfast.views import words
+from holdfast.views.runs import doing, nobody
 
 _LOOK: Final = 5.0  # seconds after which to look whether its process is alive
 _ENDS: Final = {"completed": Exit.OK, "failed": Exit.FAILED, "cancelled": Exit.FAILED}
@@ -60,7 +62,7 @@ def _print(session: Session, moment: Moment) -> None:
     if session.json:
         click.echo(_show.to_json(moment._asdict()))
     else:
-        took = "" if moment.took is None else f"  {_show.span(moment.took)}"
+        took = "" if moment.took is None else f"  {words.span(moment.took)}"
         line = _show.cell(f"{moment.at.astimezone():%H:%M:%S}  {moment.seq:>4}  ", "dim")
         line.add(what(moment)).add(took)
         note = "" if moment.kind == "request" else with_until(moment)

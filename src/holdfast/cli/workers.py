@@ -10,6 +10,7 @@ from holdfast.cli._drawing import Text
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.engine import Engine
 from holdfast.engine.working.listing import WorkerInfo
+from holdfast.views import words
 
 _LATE: Final = 1.0  # seconds that an event loop may be late before that is worth a word
 
@@ -42,7 +43,7 @@ def command(session: Session) -> None:
                 ", ".join(one.flows),
                 one.runs,
                 one.at_once or "",
-                _show.ago(one.seen_at),
+                words.ago(one.seen_at),
                 _note(one),
             )
             for one in found
@@ -60,7 +61,7 @@ def _note(worker: WorkerInfo) -> Text:
     if worker.state == "dead":
         return _show.cell("its runs are continued by others" if worker.runs else "", "dim")
     if worker.lag >= _LATE:
-        return _show.cell(f"its event loop is blocked for {_show.span(worker.lag)}", "red")
+        return _show.cell(f"its event loop is blocked for {words.span(worker.lag)}", "red")
     if worker.verifies:
         return _show.cell("verifies for others", "dim")
     return Text()

@@ -1,0 +1,69 @@
+"""Commands as they are typed, on the store that somebody looks at. They never show its password."""
+
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.errors.base import one_line
+from holdfast.project import project_settings
+from holdfast.urls import default_url, masked
+
+if TYPE_CHECKING:  # the engine takes long to import
+    from holdfast.engine.people.questions import Question
+
+_MASK: Final = "***"  # what a URL shows of its secrets
+
+
+class Commands(NamedTuple):
+    """The commands of `holdfast` on one store."""
+
+    store: str | None = None
+    """The store, as it was named; None is the one that commands use if none is named."""
+
+    def line(self, name: str, run: str | None = None, *options: str) -> str:
+        """One command on the store.
+
+        A run's id may begin with a dash, and must not become an option.
+        """
+        where, note = [], ""
+        if self.store is not None and self.store != default_url():
+            shown = masked(self.store)
+            if _MASK in shown:
+                note = "  # with --store as before, or HOLDFAST_STORE set to it"
+            else:
+                where = [f"--store={shown}"]
+        words = [] if run is None else [run]
+        if run is not None and run.startswith("-"):
+            words = [*options, *where, "--", run]
+        else:
+            words += [*options, *where]
+        return one_line(shlex.join(["holdfast", name, *words]) + note)
+
+    def resume(self, run_id: str, flows: Sequence[str] = (), source: str | None = None) -> str:
+        """The command that continues a run, with the options that it needs here.
+
+        `flows` are those that somebody named, here and now. What the run itself says, `source`, is
+        used only if the project names it, too.
+        """
+        configured = project_settings()[1].get("flows", [])
+        needed, note = [flow for flow in flows if flow not in configured], ""
+        if not flows and (source not in configured if source else not configured):
+            needed, note = ["MODULE:NAME"], f"  # {recorded(source)}" if source else ""
+        command = self.line("resume", run_id, *(f"--flow={flow}" for flow in needed))
+        return f"{command}{one_line(note)}"
+
+    def answer(self, run_id: str, asked: "Sequence[Question]", *, form: bool = False) -> str:
+        """The command that answers the first of these questions, with all that it needs.
+
+        With `form`, the command asks for the answer itself, as it does on a terminal.
+        """
+        first = asked[0]
+        options = [f"--question={first.key}"] if len(asked) > 1 else []
+        options += [f"--by={first.assignees[0]}"] if first.assignees else []
+        options += [] if form else ["--with=JSON"]
+        return self.line("answer", run_id, *options)
+
+
+def recorded(source: str) -> str:
+    """What a run was started by. Anyone may have written that: it is quoted, and no command."""
+    return f"its record says that it was started as {source!r}"

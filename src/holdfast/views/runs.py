@@ -1,0 +1,69 @@
+"""Runs in lists: what each is doing, in a word and as a document."""
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.checkpoint import RunInfo
+from holdfast.checkpointer import SyncCheckpointer
+from holdfast.engine.resume.activity import activity_of
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.errors.base import one_line
+from holdfast.kernel.reader import all_runs
+from holdfast.model import checkpoint_id
+from holdfast.views.errors import NotFoundError
+
+Find = Callable[[SyncCheckpointer, str], RunInfo]
+"""From what somebody gave as the id of a run to the run."""
+
+
+def doing(cp: SyncCheckpointer, run: RunInfo) -> tuple[str, dict[str, Any]]:
+    """The status to show for a run, and the facts behind it for JSON, as `Activity` has them."""
+    try:
+        found = activity_of(cp.core, run)
+    except CheckpointCorruptedError:  # `show` and `verify` report it
+        return run.status, {}
+    word = "orphaned" if found.orphaned else "answered" if found.answered else run.status
+    return word, found._asdict()
+
+
+def document(cp: SyncCheckpointer, run: RunInfo) -> dict[str, Any]:
+    """A run as `holdfast runs --json` has it."""
+    return run._asdict() | doing(cp, run)[1]
+
+
+def nobody(holder: str | None) -> str:
+    """Why nobody executes an orphaned run, given the process that did."""
+    if holder is None or holder == "unknown":
+        return "nobody executes it"
+    return f"its process {one_line(holder)} is dead"
+
+
+def of_id(cp: SyncCheckpointer, run_id: str) -> RunInfo:
+    """The run of exactly this id. Raises `NotFoundError`."""
+    found = cp.run(run_id)
+    if found is None:
+        raise NotFoundError(f"there is no run {run_id!r} in {cp.store.url}")
+    return found
+
+
+def find_place(cp: SyncCheckpointer, run: str, where: str, find: Find = of_id) -> str:
+    """The id of a checkpoint, given by seq, as RUN@SEQ, or by the step it was saved after.
+
+    Raises `NotFoundError` if the run has no such step; there may be no checkpoint at a seq.
+    """
+    if where.isascii() and where.isdigit() and len(where) <= 18:
+        return checkpoint_id(run, int(where))
+    other, _, seq = where.rpartition("@")
+    if other and seq.isascii() and seq.isdigit() and len(seq) <= 18:
+        return checkpoint_id(find(cp, other).run_id, int(seq))
+    newest = cp.list_checkpoints(run, step=where, limit=1)
+    if not newest:
+        raise NotFoundError(
+            f"run {run!r} has no checkpoint {where!r}; give a seq, RUN@SEQ or the name of a step"
+        )
+    return newest[0].checkpoint_id
+
+
+def ids(cp: SyncCheckpointer) -> list[str]:
+    """The ids of all runs."""
+    return [head.run for head in all_runs(cp.store)]
