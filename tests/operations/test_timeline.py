@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
-from holdfast.cli.show import what
 from holdfast.codec.meta import dump_meta
 from holdfast.kernel.appending import append
 from holdfast.kernel.journal import Draft
 from holdfast.model import Kind
+from holdfast.views.moments import what
 
 
 def test_a_timeline_has_every_entry_in_order(cp: hf.SyncCheckpointer) -> None:
@@ -90,7 +90,7 @@ def test_a_child_run_and_a_release_are_told_as_such(cp: hf.SyncCheckpointer) -> 
         "run//fetch",
     )
     assert (released.kind, released.note) == ("release", "cancelled")
-    assert [what(moment).plain for moment in (child_began, released)] == [
+    assert [what(moment) for moment in (child_began, released)] == [
         "child run run//fetch",
         "released",
     ]

@@ -4,16 +4,14 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import click
 
 from holdfast.cli import _show
 from holdfast.cli._claims import Allowed
 from holdfast.cli._drawing import LiveLine
-from holdfast.cli._exits import Exit, as_options
+from holdfast.cli._exits import Exit
 from holdfast.cli._session import Session
-from holdfast.codec import readable
 from holdfast.codec.summaries import for_people
 from holdfast.engine import events as ev
 from holdfast.engine.engine import Engine
@@ -23,6 +21,8 @@ from holdfast.engine.stream import Stream
 from holdfast.kernel.core import Core
 from holdfast.urls import masked
 from holdfast.views import words
+from holdfast.views.errors import as_options
+from holdfast.views.values import plain
 
 Streaming = Callable[[Engine], Stream]
 
@@ -108,15 +108,6 @@ class EventPrinter:
         """Remove the line of the running step."""
         if not self._session.json:
             self._running_step.clear()
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON has it, in the form that stores for people have."""
-    if isinstance(value, tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, BaseException):
-        return f"{type(value).__name__}: {value}"
-    return readable.to_json(value)
 
 
 def in_a_line(event: Event) -> tuple[str, str]:

@@ -1,6 +1,5 @@
 """What a command's exit code means, and how errors become one."""
 
-import re
 from enum import IntEnum
 from typing import Self
 
@@ -33,17 +32,6 @@ class Exit(IntEnum):
     TERMINATED = 143, "a worker was ended by a second SIGTERM; finished steps are saved"
 
 
-_POLICY = re.compile(r"Policy\((\w+)=(?:True|\[[^])]*]|{[^})]*}|\.\.\.)\)")
-_ALLOWS = {
-    "base_path": "--base-path DIR",
-    "roots": "--root DIR",
-    "hosts": "--host NAME",
-    "private_addresses": "--private-addresses",
-    "connections": "--connection NAME=URL",
-    "docker_socket": "--docker-socket PATH",
-}
-_ARGUMENT = re.compile(r'\b(force|take_over|trust|by|question)=(?:True|"(\w+)")?')
-
 _CODES = (  # the first that fits
     (Exit.USAGE, (errors.InvalidIdError, errors.StoreURLError, errors.InvalidAnswerError)),
     (Exit.NOT_FOUND, (errors.CheckpointNotFoundError, errors.QuestionError, NotFoundError)),
@@ -59,23 +47,6 @@ _CODES = (  # the first that fits
 def code_of(error: Exception) -> Exit:
     """The exit code for an error that ends a command."""
     return next((code for code, kinds in _CODES if isinstance(error, kinds)), Exit.FAILED)
-
-
-def message(error: Exception) -> str:
-    """An error on one line, with the options of commands instead of arguments."""
-    text = " ".join(line.strip() for line in str(error).splitlines())
-    text = text.replace("cancel it or close the stream of its events", "or cancel it")
-    return as_options(_ARGUMENT.sub(_option, text))
-
-
-def as_options(text: str) -> str:
-    """A text with the options of commands instead of those of a `Policy`."""
-    return _POLICY.sub(lambda found: _ALLOWS.get(found[1], found[0]), text)
-
-
-def _option(argument: re.Match[str]) -> str:
-    name, value = argument.groups()
-    return f"--{name.replace('_', '-')}" + (f" {value}" if value else "")
 
 
 class FailedError(click.ClickException):

@@ -13,12 +13,12 @@ import click
 
 from holdfast.cli import _show
 from holdfast.cli._drawing import LiveBlock, Text, one_line_each, wants_color
-from holdfast.cli._exits import as_options
 from holdfast.engine.holding.here import running_here
 from holdfast.engine.holding.process import this_process
 from holdfast.engine.working.worker import WorkerEvent
 from holdfast.kernel.core import Core
 from holdfast.views import words
+from holdfast.views.errors import as_options
 
 _STOPPED: Final = ("completed", "failed", "cancelled", "paused", "left")
 _FASTEST: Final = 0.1  # seconds between two drawings

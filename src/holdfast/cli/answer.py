@@ -8,7 +8,6 @@ import click
 
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _flows, _show
-from holdfast.cli._execution import plain
 from holdfast.cli._form import fill_in
 from holdfast.cli._options import option
 from holdfast.cli._runs import find_run, run_argument
@@ -20,6 +19,7 @@ from holdfast.engine.working.listing import list_workers
 from holdfast.errors import QuestionError
 from holdfast.model import OF_CHILD
 from holdfast.views import threads
+from holdfast.views.values import plain
 
 
 @as_command(

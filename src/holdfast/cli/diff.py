@@ -6,8 +6,7 @@ from holdfast.cli import _show
 from holdfast.cli._options import option
 from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
-from holdfast.views import threads
-from holdfast.views.messages import change_lines
+from holdfast.views.comparing import compare
 
 _COLOURS = {"add": "green", "remove": "red", "replace": "yellow"}
 
@@ -30,19 +29,16 @@ def command(session: Session, run: str, a: str, b: str, patch: bool) -> None:
     with session.opened() as cp:
         info = find_run(cp, run)
         places = [find_place(cp, info.run_id, where) for where in (a, b)]
-        thread = threads.diff(cp, *places) if info.flow == threads.FLOW else None
-        found = cp.diff(info.run_id, *places) if thread is None else thread
+        found = compare(cp, info, *places)
     if patch:
-        _show.print_json(found.patch)
+        _show.print_json(found.diff.patch)
         return
 
     def draw() -> None:
-        _show.say(_show.clean(f"{found.old_id} → {found.new_id}"), "bold")
-        for change in found.changes:
-            lines = [str(change)] if thread is None else change_lines(change)
-            for line in lines:
-                _show.say(line, _COLOURS[change.op])
-        if not found:
+        _show.say(f"{found.diff.old_id} → {found.diff.new_id}", "bold")
+        for op, line in found.lines():
+            _show.say(line, _COLOURS[op])
+        if not found.diff:
             _show.say("no difference")
 
-    session.show({"a": found.old_id, "b": found.new_id, "patch": found.patch}, draw)
+    session.show(found.document(), draw)

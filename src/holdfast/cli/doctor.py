@@ -1,48 +1,13 @@
 """`holdfast doctor`: what is wrong with a store, and what to do about it."""
 
-import sqlite3
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import suppress
-from typing import Final, NamedTuple
-
 import click
 
-from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._exits import Exit
 from holdfast.cli._options import option
-from holdfast.cli._progress import side_by_side
-from holdfast.cli._runs import run_ids
+from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
-from holdfast.engine.resume.recovery import survey
-from holdfast.engine.working.listing import list_workers
-from holdfast.errors import CheckpointCorruptedError
-from holdfast.operations.forking import SAME, branch_off
-from holdfast.operations.reading import is_folded
-from holdfast.operations.verifying import Integrity
-from holdfast.project import SETTINGS, unknown_settings
-from holdfast.store import PAGE
-from holdfast.stores._shared.access import risks
-from holdfast.urls import local_path
-from holdfast.views import words
-from holdfast.views.runs import nobody
-
-_FIXED_SQLITE: Final = (3, 51, 3)
-_MANY_CHECKPOINTS: Final = 100_000
-_MANY_BYTES: Final = 1_000_000_000
-_LISTED: Final = 20  # orphans, and
-_NAMED: Final = 3  # problems of a damaged run; with --json all of them
-_SURVIVES: Final = {"power-loss": "a power loss", "process-crash": "a crash of the process"}
-
-
-class Finding(NamedTuple):
-    """One thing that was looked at."""
-
-    what: str
-    status: str  # ok, warning, error
-    found: str
-    advice: str = ""
+from holdfast.views.health import Examination, document, examine
 
 
 @as_command(
@@ -60,19 +25,11 @@ def command(session: Session, quick: bool, repair: bool, workers: int) -> None:
     Warnings alone do not change the exit code. Exits with 4 if the store can't be opened.
     """
     with session.opened() as cp:
-        findings = [Finding("store", "ok", f"{cp.store.url} can be opened, and its schema is ours")]
-        findings += _settings()
-        findings += _access(cp)
-        findings += _durability(cp)
-        findings += _sqlite(cp)
-        findings += _orphans(session, cp)
-        findings += _unattended(cp)
-        if not quick:
-            findings += _damage(session, cp, workers)
-        if repair or not quick:
-            findings += _index(session, cp, repair)
-        findings += _amount(cp)
-    ok = all(finding.status != "error" for finding in findings)
+        every = session.json
+        findings = examine(
+            cp, Examination(session.commands, quick, repair, every, workers, progress)
+        )
+    found = document(findings)
 
     def draw() -> None:
         for finding in findings:
@@ -82,200 +39,6 @@ def command(session: Session, quick: bool, repair: bool, workers: int) -> None:
             if finding.advice:
                 _show.say(f"    {finding.advice}", "dim")
 
-    session.show({"ok": ok, "findings": [found._asdict() for found in findings]}, draw)
-    if not ok:
+    session.show(found, draw)
+    if not found["ok"]:
         raise SystemExit(Exit.FAILED)
-
-
-def _settings() -> Iterator[Finding]:
-    for name in unknown_settings():
-        yield Finding(
-            "settings",
-            "warning",
-            f"nothing reads {name!r} under [tool.holdfast] in pyproject.toml",
-            f"Known are {', '.join(sorted(SETTINGS))}; see: holdfast config.",
-        )
-
-
-def _access(cp: SyncCheckpointer) -> Iterator[Finding]:
-    """Who else can read and write a store on this disk; what everyone could change is not opened."""
-    path = local_path(cp.store.url)
-    if path is None:
-        return
-    found = list(risks(path))
-    for risk in found:
-        status = "warning" if risk.level == "warned" else "ok"
-        yield Finding("access", status, risk.what, f"{risk.way_out[:1].upper()}{risk.way_out[1:]}.")
-    if not found:
-        yield Finding("access", "ok", "nobody else can read or write it")
-
-
-def _durability(cp: SyncCheckpointer) -> Iterator[Finding]:
-    survives = cp.store.survives()
-    found = f"what was saved survives {_SURVIVES.get(survives, 'nothing')}"
-    if survives == "power-loss":
-        yield Finding("durability", "ok", found)
-    else:
-        yield Finding(
-            "durability",
-            "warning",
-            found,
-            f"To survive a power loss, {cp.store.lasting}. To require it, add survives=power-loss "
-            "to the URL.",
-        )
-
-
-def _sqlite(cp: SyncCheckpointer) -> Iterator[Finding]:
-    if not cp.store.url.startswith("sqlite:"):
-        return
-    if sqlite3.sqlite_version_info < _FIXED_SQLITE:
-        yield Finding(
-            "SQLite",
-            "warning",
-            f"{sqlite3.sqlite_version}: before 3.51.3, several processes that write to one file "
-            "can damage it in rare cases",
-            "Let one process write, use a newer Python or SQLite, or keep the runs in PostgreSQL.",
-        )
-    else:
-        yield Finding("SQLite", "ok", sqlite3.sqlite_version)
-
-
-def _orphans(session: Session, cp: SyncCheckpointer) -> Iterator[Finding]:
-    seen = survey(cp.core)
-    found = [orphan for orphan in seen if not orphan.undecided]
-    dead = [orphan for orphan in found if not orphan.answered]
-    if len(found) < len(seen):
-        yield Finding(
-            "orphans",
-            "warning",
-            f"{words.plural(len(seen) - len(found), 'run')} executed by processes on other "
-            "machines, which may be dead",
-            "Find out, and continue those that are, with: holdfast recover.",
-        )
-    elif not dead:
-        yield Finding("orphans", "ok", "every running run has a living process")
-    listed = dead if session.json else dead[:_LISTED]
-    for orphan in listed:
-        yield Finding(
-            "orphan",
-            "error",
-            f"{orphan.run_id} ({orphan.flow}): {nobody(orphan.holder)}; its last entry was "
-            f"recorded {words.ago(orphan.since)}",
-            "Continue it with: holdfast recover, or holdfast resume RUN.",
-        )
-    if len(dead) > len(listed):
-        yield Finding("orphans", "error", f"and {len(dead) - len(listed):,} more")
-    if len(dead) < len(found):
-        yield Finding(
-            "answers",
-            "warning",
-            f"{words.plural(len(found) - len(dead), 'run')} waited for an answer, now given",
-            "Continue them with: holdfast recover, or holdfast resume RUN.",
-        )
-
-
-def _unattended(cp: SyncCheckpointer) -> Iterator[Finding]:
-    """Runs that are due, and for which there is no worker."""
-    workers = [worker for worker in list_workers(cp.core) if worker.state != "dead"]
-    attended = {flow for worker in workers for flow in worker.flows}
-    due = cp.store.due(cp.core.journals.clock.now(), limit=PAGE)
-    waiting = Counter(
-        head.flow for head in due if head.flow not in attended and head.parent is None
-    )
-    least = "at least " if len(due) == PAGE else ""
-    for flow, count in waiting.most_common(_LISTED):
-        yield Finding(
-            "workers",
-            "warning",
-            f"{least}{words.plural(count, 'run')} of {flow!r} should be executed, and no worker is there",
-            "Start one: holdfast worker --flow MODULE:NAME.",
-        )
-
-
-def _damage(session: Session, cp: SyncCheckpointer, workers: int) -> Iterator[Finding]:
-    names = run_ids(cp, None)
-    checked = side_by_side("reading", cp.verify, names, workers=workers)
-    damaged = [integrity for integrity in checked if not integrity.ok]
-    if not damaged:
-        yield Finding(
-            "damage", "ok", f"{words.plural(len(names), 'run')}, every byte as it was written"
-        )
-    for integrity in damaged:
-        named = integrity.problems[: None if session.json else _NAMED]
-        more = len(integrity.problems) - len(named)
-        problems = "; ".join(map(str, named)) + (f"; and {more:,} more" if more else "")
-        yield Finding("damage", "error", problems, _rescue(session, cp, integrity))
-
-
-def _index(session: Session, cp: SyncCheckpointer, repair: bool) -> Iterator[Finding]:
-    wrong = cp.store.rebuild(write=repair)
-    rows = words.plural(wrong, "row")
-    if not wrong:
-        yield Finding("index", "ok", "lists of runs are what the runs themselves say")
-    elif repair:
-        yield Finding("index", "ok", f"{rows} of the index of runs made anew")
-    else:
-        yield Finding(
-            "index",
-            "warning",
-            f"{rows} of the index of runs are not what the runs say; lists and counts may be wrong",
-            f"Make them anew: {session.commands.line('doctor', None, '--repair')}",
-        )
-
-
-def _rescue(session: Session, cp: SyncCheckpointer, integrity: Integrity) -> str:
-    """How to continue from the newest intact checkpoint: go back to it, or at least fork it."""
-    run_id = integrity.run_id
-    readable = ""
-    if _is_current_intact(cp, integrity):
-        delete = session.commands.line("delete", run_id, "SEQ")
-        return (
-            "Its current state is intact, and so is all that a resume needs: the damage is in "
-            f"older checkpoints, or in what a rollback left behind. To take one away: {delete}"
-        )
-    with suppress(CheckpointCorruptedError):  # some damage hides the list
-        for info in cp.iter_checkpoints(run_id):
-            with suppress(CheckpointCorruptedError):
-                found = cp.load(run_id, seq=info.seq)
-                if found is None:
-                    continue
-                readable = readable or str(info.seq)
-                branch_off(cp.core, run_id, found, SAME, thread=None, owner=None)  # writes nothing
-                back = session.commands.line("rollback", run_id, str(info.seq))
-                return f"Its newest intact checkpoint is at {info.seq}. To go back to it: {back}"
-    if readable:
-        show = session.commands.line("show", run_id, "--at", readable, "--full")
-        return f"It can't be continued. See its newest intact state: {show}"
-    delete = session.commands.line("forget", run_id)
-    return f"Nothing of it can be read; restore it from a backup, or delete it: {delete}"
-
-
-def _is_current_intact(cp: SyncCheckpointer, integrity: Integrity) -> bool:
-    """Whether no damaged entry is among those that a resume reads."""
-    run_id = integrity.run_id
-    try:
-        if cp.load(run_id) is None:
-            return False
-        head = cp.core.journals.checked_head(run_id)
-        branch = list(cp.core.journals.branch(run_id))
-        needed = {entry.seq for entry in branch} if any(map(is_folded, branch)) else set()
-    except CheckpointCorruptedError:
-        return False
-    needed.update({0, head.seq} if head else {0})
-    return needed.isdisjoint(problem.seq for problem in integrity.problems)
-
-
-def _amount(cp: SyncCheckpointer) -> Iterator[Finding]:
-    totals = cp.stats()
-    runs = sum(cp.count_runs().values())  # also those that have no checkpoint yet
-    counts = (words.plural(runs, "run"), words.plural(totals.checkpoints, "checkpoint"))
-    found = ", ".join((*counts, words.size(totals.stored_bytes)))
-    if totals.checkpoints > _MANY_CHECKPOINTS or totals.stored_bytes > _MANY_BYTES:
-        yield Finding(
-            "size",
-            "warning",
-            found,
-            "To delete old checkpoints: holdfast prune, or Checkpointer(retention=Retention(...)).",
-        )
-    else:
-        yield Finding("size", "ok", found)

@@ -101,8 +101,9 @@ class Commands(click.Group):
             unforeseen = isinstance(error, ImportError) and "holdfast[" not in str(error)
             if unforeseen or isinstance(error, BrokenPipeError) or ctx.meta.get("holdfast.debug"):
                 raise
-            from holdfast.cli._exits import code_of, message
+            from holdfast.cli._exits import code_of
             from holdfast.cli._show import clean
+            from holdfast.views.errors import message
 
             notes = getattr(error, "__notes__", [])
             click.echo(clean("; ".join([f"Error: {message(error)}", *notes])), err=True)
@@ -144,8 +145,8 @@ def _clean_the_log() -> None:
 
     class Clean(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            from holdfast.cli._exits import as_options
             from holdfast.cli._show import clean
+            from holdfast.views.errors import as_options
 
             text = as_options(f"{record.levelname.lower()}: {record.getMessage()}")
             click.echo(clean(text), err=True)

@@ -1,17 +1,16 @@
 """`holdfast questions`: what runs wait for people to answer."""
 
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from holdfast.cli import _show
-from holdfast.cli._execution import plain
 from holdfast.cli._options import at_most, option
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.people import requests
-from holdfast.engine.people.questions import FAIL, Question
 from holdfast.views import threads, words
+from holdfast.views.questions import document
 
 _LISTED: Final = 100
 
@@ -41,7 +40,7 @@ def command(
     found = every[: session.most(limit, _LISTED)]
     if session.json:
         for question in found:
-            click.echo(_show.to_json(to_dict(question)))
+            click.echo(_show.to_json(document(question)))
     elif not found:
         _show.say("no open questions")
     else:
@@ -61,18 +60,3 @@ def command(
         )
         order = "the most urgent first" if run is None else "in the order asked"
         _show.say_if_cut(len(found), len(every), order)
-
-
-def to_dict(question: Question) -> dict[str, Any]:
-    """A question as JSON has it."""
-    return {
-        "run_id": question.run_id,
-        "question": question.key,
-        "prompt": question.prompt,
-        "schema": plain(question.schema),
-        "assignees": list(question.assignees),
-        "asked_at": question.asked_at,
-        "deadline": question.deadline,
-        "default": None if question.default is FAIL else plain(question.default),
-        "shown": plain(question.shown),
-    }

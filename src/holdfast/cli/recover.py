@@ -8,8 +8,7 @@ import click
 
 from holdfast.cli import _flows, _options, _show
 from holdfast.cli._claims import Allowed, allowing
-from holdfast.cli._execution import plain
-from holdfast.cli._exits import Exit, as_options
+from holdfast.cli._exits import Exit
 from holdfast.cli._options import option
 from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
@@ -18,6 +17,8 @@ from holdfast.engine.flow import Flow
 from holdfast.engine.resume.recovery import Orphan, survey
 from holdfast.errors import RunCancelledError, RunPausedError
 from holdfast.views import words
+from holdfast.views.errors import as_options
+from holdfast.views.values import plain
 
 _WAITING: Final = ("orphaned", "answered")
 _LEFT: Final = "not resumed: name its flow with --flow, or in flows under [tool.holdfast]"

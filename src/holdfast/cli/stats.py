@@ -1,13 +1,12 @@
 """`holdfast stats`: what a store or a run holds."""
 
-from collections import Counter
-
 import click
 
 from holdfast.cli import _show
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.views import words
+from holdfast.views.totals import totals
 
 
 @as_command("holdfast stats", "holdfast stats nightly --json", "holdfast stats --prometheus")
@@ -30,28 +29,22 @@ def command(session: Session, run: str | None, prometheus: bool) -> None:
         return
     with session.opened() as cp:
         info = None if run is None else find_run(cp, run)
-        totals = cp.stats(None if info is None else info.run_id)
-        statuses = Counter({info.status: 1} if info else cp.count_runs())
-        url = cp.store.url
-    runs = statuses.total()
-    document = totals._asdict() | {"runs": runs, "store": url, "statuses": dict(statuses)}
-    if info is not None:
-        document["run_id"] = info.run_id
+        found = totals(cp, info)
 
     def draw() -> None:
-        saved = totals.state_bytes - totals.stored_bytes
+        saved = found["state_bytes"] - found["stored_bytes"]
         rows = [
-            ("store", url),
+            ("store", found["store"]),
             *([("run", info.run_id)] if info else []),
-            ("runs", f"{runs:,}"),
-            *((f"  {status}", f"{count:,}") for status, count in sorted(statuses.items())),
-            ("checkpoints", f"{totals.checkpoints:,}"),
-            ("states, whole", words.size(totals.state_bytes)),
-            ("as stored", words.size(totals.stored_bytes)),
-            *([("saved", f"{100 * saved / totals.state_bytes:.1f} %")] if saved > 0 else []),
-            ("oldest", words.moment(totals.oldest)),
-            ("newest", words.moment(totals.newest)),
+            ("runs", f"{found['runs']:,}"),
+            *((f"  {status}", f"{count:,}") for status, count in sorted(found["statuses"].items())),
+            ("checkpoints", f"{found['checkpoints']:,}"),
+            ("states, whole", words.size(found["state_bytes"])),
+            ("as stored", words.size(found["stored_bytes"])),
+            *([("saved", f"{100 * saved / found['state_bytes']:.1f} %")] if saved > 0 else []),
+            ("oldest", words.moment(found["oldest"])),
+            ("newest", words.moment(found["newest"])),
         ]
         _show.table(("WHAT", "VALUE"), rows)
 
-    session.show(document, draw)
+    session.show(found, draw)

@@ -1,61 +1,22 @@
 """`holdfast verify`: check stored bytes, and claims about the world."""
 
-from collections import Counter
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, NamedTuple
 
 import click
 
-from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._claims import Allowed, allowing
 from holdfast.cli._drawing import Text
-from holdfast.cli._exits import Exit, as_options
+from holdfast.cli._exits import Exit
 from holdfast.cli._options import duration, option
-from holdfast.cli._progress import side_by_side
+from holdfast.cli._progress import progress
 from holdfast.cli._runs import run_argument, run_ids
 from holdfast.cli._session import Session, as_command
-from holdfast.engine.voting.asking import verify_with_workers
 from holdfast.engine.voting.rows import LONGEST
-from holdfast.evidence import EvidenceVerifier
-from holdfast.evidence.trust.checking import Checker
-from holdfast.evidence.trust.voting import Decision
-from holdfast.evidence.verdicts import VerificationStatus
-from holdfast.operations.verifying import Integrity
 from holdfast.views import words
-
-_FINE: Final = ("verified", "unverified", "ok")
-_UNCHECKED: Final = "not checked"
-_NO_CLAIMS: Final = "unverified"
-_SAID: Final = {_NO_CLAIMS: "intact (no claims)"}  # to people, who else take it for a problem
-
-
-class Report(NamedTuple):
-    """What was found about one run."""
-
-    run_id: str
-    verdict: str  # damaged; else of its evidence: verified, unverified, failed, not checked ...
-    integrity: Integrity
-    against: tuple[str, ...]  # why it is not in order
-    votes: tuple[Decision, ...] = ()  # if workers were asked
-
-    def to_dict(self) -> dict[str, Any]:
-        """For `--json`."""
-        counts = {
-            name: getattr(self.integrity, name)
-            for name in ("entries", "proved", "rewritten", "deleted")
-        }
-        found = {"run_id": self.run_id, "verdict": self.verdict, "problems": self.against, **counts}
-        return found | ({"claims": list(map(_voted, self.votes))} if self.votes else {})
-
-
-class Asking(NamedTuple):
-    """Whom to ask, and how long to wait for them."""
-
-    on: tuple[str, ...]
-    quorum: int | None
-    within: float
+from holdfast.views.spreading import side_by_side
+from holdfast.views.verifying import FINE, NO_CLAIMS, Asking, Report, check, document, said
 
 
 @as_command(
@@ -119,72 +80,22 @@ def command(
     asking = Asking(on, quorum, within.total_seconds()) if worker else None
     with session.opened() as cp:
         names = run_ids(cp, run)
-        check = partial(_check, cp, verifier=verifier, asking=asking)
-        reports = side_by_side("verifying", check, names, workers=workers)
-    wrong = [report for report in reports if report.verdict not in _FINE]
-    counts = Counter(report.verdict for report in reports)
-    document = {
-        "ok": not wrong,
-        "verdicts": dict(counts),
-        "runs": [report.to_dict() for report in reports],
-    }
-    session.show(document, lambda: _draw(reports, counts, one=run is not None))
-    if wrong:
+        checking = partial(check, cp, verifier=verifier, asking=asking)
+        reports = side_by_side("verifying", checking, names, workers=workers, progress=progress)
+    found = document(reports)
+    session.show(found, lambda: _draw(reports, found["verdicts"], one=run is not None))
+    if not found["ok"]:
         raise SystemExit(Exit.FAILED)
 
 
-def _check(
-    cp: SyncCheckpointer,
-    run_id: str,
-    *,
-    verifier: EvidenceVerifier | None,
-    asking: Asking | None,
-) -> Report:
-    integrity = cp.verify(run_id)
-    if not integrity.ok:
-        return Report(run_id, "damaged", integrity, tuple(map(str, integrity.problems)))
-    if verifier is None:
-        return Report(run_id, "ok", integrity, ())
-    newest = next(iter(cp.core.journals.branch(run_id)), None)
-    if newest is None:
-        return Report(run_id, _NO_CLAIMS, integrity, ())
-    votes: tuple[Decision, ...] = ()
-    if asking is None:
-        standing = Checker(cp.core, verifier, record_errors=False).check(newest)
-    else:
-        found = verify_with_workers(cp.core, newest, **asking._asdict())
-        standing, votes = found.standing, found.decisions
-    if not standing.holds and not standing.against:
-        return Report(run_id, _NO_CLAIMS, integrity, ())
-    unchecked = standing.status is VerificationStatus.ERROR
-    verdict = _UNCHECKED if unchecked else standing.status.value
-    if any(one.disputed for one in votes):
-        verdict = "disputed"
-    against = tuple(as_options(str(claim)) for claim in standing.against)
-    return Report(run_id, verdict, integrity, against, votes)
-
-
-def _voted(one: Decision) -> dict[str, Any]:
-    """For `--json`."""
-    return {
-        "claim": one.evidence.description,
-        "host": one.evidence.host,
-        "verdict": "disputed" if one.disputed else one.verdict.status.value,
-        "votes": [
-            {"by": vote.voter, "verdict": vote.verdict.status.value, "reason": vote.verdict.reason}
-            for vote in one.votes
-        ],
-    }
-
-
 def _worded(verdict: str) -> Text:
-    style = "ok" if verdict == _NO_CLAIMS else verdict
-    return _show.cell(_SAID.get(verdict, verdict), _show.style_of(style))
+    style = "ok" if verdict == NO_CLAIMS else verdict
+    return _show.cell(said(verdict), _show.style_of(style))
 
 
-def _draw(reports: list[Report], counts: Counter[str], *, one: bool) -> None:
+def _draw(reports: list[Report], counts: dict[str, int], *, one: bool) -> None:
     for report in reports:
-        if report.verdict in _FINE and not one:
+        if report.verdict in FINE and not one:
             continue
         line = _show.cell(f"{report.run_id}  ", "bold").add(_worded(report.verdict))
         _show.show(line)
@@ -200,6 +111,6 @@ def _draw(reports: list[Report], counts: Counter[str], *, one: bool) -> None:
             if voters:
                 _show.say(f"  answered by {', '.join(voters)}")
     if not one:
-        said = sorted((_SAID.get(verdict, verdict), count) for verdict, count in counts.items())
-        summary = ", ".join(f"{count:,} {verdict}" for verdict, count in said)
+        each = sorted((said(verdict), count) for verdict, count in counts.items())
+        summary = ", ".join(f"{count:,} {verdict}" for verdict, count in each)
         _show.say(f"{words.plural(len(reports), 'run')}: {summary}" if reports else "no runs")

@@ -12,9 +12,10 @@ from holdfast.cli._exits import Exit, FailedError
 from holdfast.cli._options import option
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
-from holdfast.cli.show import what, with_until
+from holdfast.cli.show import painted
 from holdfast.operations.timeline import Moment
 from holdfast.views import words
+from holdfast.views.moments import note
 from holdfast.views.runs import doing, nobody
 
 _LOOK: Final = 5.0  # seconds after which to look whether its process is alive
@@ -64,9 +65,8 @@ def _print(session: Session, moment: Moment) -> None:
     else:
         took = "" if moment.took is None else f"  {words.span(moment.took)}"
         line = _show.cell(f"{moment.at.astimezone():%H:%M:%S}  {moment.seq:>4}  ", "dim")
-        line.add(what(moment)).add(took)
-        note = "" if moment.kind == "request" else with_until(moment)
-        if note:
-            line.add(f"  {_show.clean(note)}", "dim")
+        line.add(painted(moment)).add(took)
+        if told := note(moment):
+            line.add(f"  {_show.clean(told)}", "dim")
         _show.show(line)
     sys.stdout.flush()

@@ -1,6 +1,5 @@
 """`holdfast workers`: who executes the runs of a store."""
 
-import asyncio
 from typing import Final
 
 import click
@@ -8,8 +7,7 @@ import click
 from holdfast.cli import _show
 from holdfast.cli._drawing import Text
 from holdfast.cli._session import Session, as_command
-from holdfast.engine.engine import Engine
-from holdfast.engine.working.listing import WorkerInfo
+from holdfast.engine.working.listing import WorkerInfo, list_workers
 from holdfast.views import words
 
 _LATE: Final = 1.0  # seconds that an event loop may be late before that is worth a word
@@ -24,8 +22,8 @@ def command(session: Session) -> None:
     blocks it keeps all runs of that process waiting; or that it was started with --verify. Processes that are no workers, such as
     `holdfast run`, have no flows. With --json, one object per line.
     """
-    session.require_store()
-    found = asyncio.run(_workers(session))
+    with session.opened() as cp:
+        found = list_workers(cp.core)
     if session.json:
         for worker in found:
             click.echo(_show.to_json(worker._asdict()))
@@ -50,11 +48,6 @@ def command(session: Session) -> None:
         ],
         right=("PID", "RUNS", "MAX"),
     )
-
-
-async def _workers(session: Session) -> list[WorkerInfo]:
-    async with Engine(session.url) as engine:
-        return await engine.workers()
 
 
 def _note(worker: WorkerInfo) -> Text:

@@ -1,6 +1,19 @@
 """What can't be shown or done, for people: the text says what to do instead."""
 
+import re
+
 from holdfast.errors import HoldfastError
+
+_POLICY = re.compile(r"Policy\((\w+)=(?:True|\[[^])]*]|{[^})]*}|\.\.\.)\)")
+_ALLOWS = {
+    "base_path": "--base-path DIR",
+    "roots": "--root DIR",
+    "hosts": "--host NAME",
+    "private_addresses": "--private-addresses",
+    "connections": "--connection NAME=URL",
+    "docker_socket": "--docker-socket PATH",
+}
+_ARGUMENT = re.compile(r'\b(force|take_over|trust|by|question)=(?:True|"(\w+)")?')
 
 
 class NotFoundError(HoldfastError):
@@ -9,3 +22,20 @@ class NotFoundError(HoldfastError):
 
 class RefusedError(HoldfastError):
     """The run is of a kind that does not allow that."""
+
+
+def message(error: Exception) -> str:
+    """An error on one line, with the options of commands instead of arguments."""
+    text = " ".join(line.strip() for line in str(error).splitlines())
+    text = text.replace("cancel it or close the stream of its events", "or cancel it")
+    return as_options(_ARGUMENT.sub(_option, text))
+
+
+def as_options(text: str) -> str:
+    """A text with the options of commands instead of those of a `Policy`."""
+    return _POLICY.sub(lambda found: _ALLOWS.get(found[1], found[0]), text)
+
+
+def _option(argument: re.Match[str]) -> str:
+    name, value = argument.groups()
+    return f"--{name.replace('_', '-')}" + (f" {value}" if value else "")

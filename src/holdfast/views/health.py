@@ -1,0 +1,266 @@
+"""What is wrong with a store, and what to do about it."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from holdfast.checkpointer import SyncCheckpointer
+from holdfast.engine.resume.recovery import survey
+from holdfast.engine.working.listing import list_workers
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.operations.forking import SAME, branch_off
+from holdfast.operations.reading import is_folded
+from holdfast.operations.verifying import Integrity
+from holdfast.project import SETTINGS, unknown_settings
+from holdfast.store import PAGE
+from holdfast.stores._shared.access import risks
+from holdfast.urls import local_path
+from holdfast.views import runs, words
+from holdfast.views.commands import Commands
+from holdfast.views.spreading import Progress, side_by_side, unseen
+
+_FIXED_SQLITE: Final = (3, 51, 3)
+_MANY_CHECKPOINTS: Final = 100_000
+_MANY_BYTES: Final = 1_000_000_000
+_LISTED: Final = 20  # orphans, and
+_NAMED: Final = 3  # problems of a damaged run, unless every one is wanted
+_SURVIVES: Final = {"power-loss": "a power loss", "process-crash": "a crash of the process"}
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at."""
+
+    what: str
+    status: str  # ok, warning, error
+    found: str
+    advice: str = ""
+
+
+class Examination(NamedTuple):
+    """How a store is examined."""
+
+    commands: Commands
+    quick: bool = False  # not every run is read in search of damage
+    repair: bool = False  # the index is made anew where it is wrong: the only thing that writes
+    every: bool = True  # name all orphans and problems, not the first ones
+    workers: int = 4  # runs that are read at a time
+    progress: Progress = unseen
+
+
+def examine(cp: SyncCheckpointer, how: Examination) -> list[Finding]:
+    """Whether a store can be reached, what it survives, what is orphaned or damaged in it."""
+    findings = [Finding("store", "ok", f"{cp.store.url} can be opened, and its schema is ours")]
+    findings += _settings()
+    findings += _access(cp)
+    findings += _durability(cp)
+    findings += _sqlite(cp)
+    findings += _orphans(cp, how)
+    findings += _unattended(cp)
+    if not how.quick:
+        findings += _damage(cp, how)
+    if how.repair or not how.quick:
+        findings += _index(cp, how)
+    findings += _amount(cp)
+    return findings
+
+
+def document(findings: list[Finding]) -> dict[str, Any]:
+    """As `holdfast doctor --json` has it."""
+    ok = all(finding.status != "error" for finding in findings)
+    return {"ok": ok, "findings": [finding._asdict() for finding in findings]}
+
+
+def _settings() -> Iterator[Finding]:
+    for name in unknown_settings():
+        yield Finding(
+            "settings",
+            "warning",
+            f"nothing reads {name!r} under [tool.holdfast] in pyproject.toml",
+            f"Known are {', '.join(sorted(SETTINGS))}; see: holdfast config.",
+        )
+
+
+def _access(cp: SyncCheckpointer) -> Iterator[Finding]:
+    """Who else can read and write a store on this disk; what everyone could change is not opened."""
+    path = local_path(cp.store.url)
+    if path is None:
+        return
+    found = list(risks(path))
+    for risk in found:
+        status = "warning" if risk.level == "warned" else "ok"
+        yield Finding("access", status, risk.what, f"{risk.way_out[:1].upper()}{risk.way_out[1:]}.")
+    if not found:
+        yield Finding("access", "ok", "nobody else can read or write it")
+
+
+def _durability(cp: SyncCheckpointer) -> Iterator[Finding]:
+    survives = cp.store.survives()
+    found = f"what was saved survives {_SURVIVES.get(survives, 'nothing')}"
+    if survives == "power-loss":
+        yield Finding("durability", "ok", found)
+    else:
+        yield Finding(
+            "durability",
+            "warning",
+            found,
+            f"To survive a power loss, {cp.store.lasting}. To require it, add survives=power-loss "
+            "to the URL.",
+        )
+
+
+def _sqlite(cp: SyncCheckpointer) -> Iterator[Finding]:
+    if not cp.store.url.startswith("sqlite:"):
+        return
+    if sqlite3.sqlite_version_info < _FIXED_SQLITE:
+        yield Finding(
+            "SQLite",
+            "warning",
+            f"{sqlite3.sqlite_version}: before 3.51.3, several processes that write to one file "
+            "can damage it in rare cases",
+            "Let one process write, use a newer Python or SQLite, or keep the runs in PostgreSQL.",
+        )
+    else:
+        yield Finding("SQLite", "ok", sqlite3.sqlite_version)
+
+
+def _orphans(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
+    seen = survey(cp.core)
+    found = [orphan for orphan in seen if not orphan.undecided]
+    dead = [orphan for orphan in found if not orphan.answered]
+    if len(found) < len(seen):
+        yield Finding(
+            "orphans",
+            "warning",
+            f"{words.plural(len(seen) - len(found), 'run')} executed by processes on other "
+            "machines, which may be dead",
+            "Find out, and continue those that are, with: holdfast recover.",
+        )
+    elif not dead:
+        yield Finding("orphans", "ok", "every running run has a living process")
+    listed = dead if how.every else dead[:_LISTED]
+    for orphan in listed:
+        yield Finding(
+            "orphan",
+            "error",
+            f"{orphan.run_id} ({orphan.flow}): {runs.nobody(orphan.holder)}; its last entry was "
+            f"recorded {words.ago(orphan.since)}",
+            "Continue it with: holdfast recover, or holdfast resume RUN.",
+        )
+    if len(dead) > len(listed):
+        yield Finding("orphans", "error", f"and {len(dead) - len(listed):,} more")
+    if len(dead) < len(found):
+        yield Finding(
+            "answers",
+            "warning",
+            f"{words.plural(len(found) - len(dead), 'run')} waited for an answer, now given",
+            "Continue them with: holdfast recover, or holdfast resume RUN.",
+        )
+
+
+def _unattended(cp: SyncCheckpointer) -> Iterator[Finding]:
+    """Runs that are due, and for which there is no worker."""
+    workers = [worker for worker in list_workers(cp.core) if worker.state != "dead"]
+    attended = {flow for worker in workers for flow in worker.flows}
+    due = cp.store.due(cp.core.journals.clock.now(), limit=PAGE)
+    waiting = Counter(
+        head.flow for head in due if head.flow not in attended and head.parent is None
+    )
+    least = "at least " if len(due) == PAGE else ""
+    for flow, count in waiting.most_common(_LISTED):
+        yield Finding(
+            "workers",
+            "warning",
+            f"{least}{words.plural(count, 'run')} of {flow!r} should be executed, and no worker is there",
+            "Start one: holdfast worker --flow MODULE:NAME.",
+        )
+
+
+def _damage(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
+    names = runs.ids(cp)
+    checked = side_by_side("reading", cp.verify, names, workers=how.workers, progress=how.progress)
+    damaged = [integrity for integrity in checked if not integrity.ok]
+    if not damaged:
+        yield Finding(
+            "damage", "ok", f"{words.plural(len(names), 'run')}, every byte as it was written"
+        )
+    for integrity in damaged:
+        named = integrity.problems[: None if how.every else _NAMED]
+        more = len(integrity.problems) - len(named)
+        problems = "; ".join(map(str, named)) + (f"; and {more:,} more" if more else "")
+        yield Finding("damage", "error", problems, _rescue(cp, how.commands, integrity))
+
+
+def _index(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
+    wrong = cp.store.rebuild(write=how.repair)
+    rows = words.plural(wrong, "row")
+    if not wrong:
+        yield Finding("index", "ok", "lists of runs are what the runs themselves say")
+    elif how.repair:
+        yield Finding("index", "ok", f"{rows} of the index of runs made anew")
+    else:
+        yield Finding(
+            "index",
+            "warning",
+            f"{rows} of the index of runs are not what the runs say; lists and counts may be wrong",
+            f"Make them anew: {how.commands.line('doctor', None, '--repair')}",
+        )
+
+
+def _rescue(cp: SyncCheckpointer, commands: Commands, integrity: Integrity) -> str:
+    """How to continue from the newest intact checkpoint: go back to it, or at least fork it."""
+    run_id = integrity.run_id
+    readable = ""
+    if _is_current_intact(cp, integrity):
+        delete = commands.line("delete", run_id, "SEQ")
+        return (
+            "Its current state is intact, and so is all that a resume needs: the damage is in "
+            f"older checkpoints, or in what a rollback left behind. To take one away: {delete}"
+        )
+    with suppress(CheckpointCorruptedError):  # some damage hides the list
+        for info in cp.iter_checkpoints(run_id):
+            with suppress(CheckpointCorruptedError):
+                found = cp.load(run_id, seq=info.seq)
+                if found is None:
+                    continue
+                readable = readable or str(info.seq)
+                branch_off(cp.core, run_id, found, SAME, thread=None, owner=None)  # writes nothing
+                back = commands.line("rollback", run_id, str(info.seq))
+                return f"Its newest intact checkpoint is at {info.seq}. To go back to it: {back}"
+    if readable:
+        show = commands.line("show", run_id, "--at", readable, "--full")
+        return f"It can't be continued. See its newest intact state: {show}"
+    delete = commands.line("forget", run_id)
+    return f"Nothing of it can be read; restore it from a backup, or delete it: {delete}"
+
+
+def _is_current_intact(cp: SyncCheckpointer, integrity: Integrity) -> bool:
+    """Whether no damaged entry is among those that a resume reads."""
+    run_id = integrity.run_id
+    try:
+        if cp.load(run_id) is None:
+            return False
+        head = cp.core.journals.checked_head(run_id)
+        branch = list(cp.core.journals.branch(run_id))
+        needed = {entry.seq for entry in branch} if any(map(is_folded, branch)) else set()
+    except CheckpointCorruptedError:
+        return False
+    needed.update({0, head.seq} if head else {0})
+    return needed.isdisjoint(problem.seq for problem in integrity.problems)
+
+
+def _amount(cp: SyncCheckpointer) -> Iterator[Finding]:
+    totals = cp.stats()
+    number = sum(cp.count_runs().values())  # also of those that have no checkpoint yet
+    counts = (words.plural(number, "run"), words.plural(totals.checkpoints, "checkpoint"))
+    found = ", ".join((*counts, words.size(totals.stored_bytes)))
+    if totals.checkpoints > _MANY_CHECKPOINTS or totals.stored_bytes > _MANY_BYTES:
+        yield Finding(
+            "size",
+            "warning",
+            found,
+            "To delete old checkpoints: holdfast prune, or Checkpointer(retention=Retention(...)).",
+        )
+    else:
+        yield Finding("size", "ok", found)

@@ -1,0 +1,19 @@
+"""What a store or a run holds."""
+
+from collections import Counter
+from typing import Any
+
+from holdfast.checkpoint import RunInfo
+from holdfast.checkpointer import SyncCheckpointer
+
+
+def totals(cp: SyncCheckpointer, info: RunInfo | None = None) -> dict[str, Any]:
+    """Runs, checkpoints and bytes as `holdfast stats --json` has them, of a store or of one run."""
+    found = cp.stats(None if info is None else info.run_id)
+    statuses = Counter({info.status: 1} if info else cp.count_runs())
+    document = found._asdict() | {
+        "runs": statuses.total(),
+        "store": cp.store.url,
+        "statuses": dict(statuses),
+    }
+    return document if info is None else document | {"run_id": info.run_id}
