@@ -13,6 +13,7 @@ from holdfast.web.app import make_app
 from holdfast.web.site import Site
 
 _LONGEST_HEADER: Final = 32 << 10
+_CONNECTIONS: Final = 512
 _GRACE: Final = 3  # seconds for open requests when the server stops
 
 
@@ -46,6 +47,9 @@ def serve(site: Site, listening: socket.socket, ready: Callable[[], None]) -> No
         make_app(site),
         access_log=False,  # no request, and so no token, is ever logged
         server_header=False,
+        http="h11",
+        ws="none",
+        limit_concurrency=_CONNECTIONS,
         proxy_headers=False,
         h11_max_incomplete_event_size=_LONGEST_HEADER,
         timeout_graceful_shutdown=_GRACE,
