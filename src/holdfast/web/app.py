@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
-from urllib.parse import unquote
 
 from starlette.applications import Starlette
-from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -18,27 +16,13 @@ from starlette.staticfiles import StaticFiles
 
 from holdfast.errors import CheckpointNotFoundError, HoldfastError, InvalidIdError
 from holdfast.logs import logger
+from holdfast.views.errors import NotFoundError
 from holdfast.web import pages
 from holdfast.web.rendering import STATIC, page
 from holdfast.web.security import Guard, TooLargeError
 from holdfast.web.site import Site
 
 _log: Final = logger()
-
-
-class _Id(Convertor[str]):
-    """An id in a path, percent-encoded: `{run_id:id}`."""
-
-    regex = "[^/]+"
-
-    def convert(self, value: str) -> str:
-        return unquote(value, errors="surrogateescape")  # no id holds those
-
-    def to_string(self, value: str) -> str:
-        raise NotImplementedError("see rendering.run_path")
-
-
-register_url_convertor("id", _Id())
 
 
 def make_app(site: Site) -> Starlette:
@@ -70,7 +54,7 @@ def _http_error(request: Request, error: Exception) -> Response:
 def _holdfast_error(request: Request, error: Exception) -> Response:
     """What happened, and what helps. Our own tracebacks stay in the log."""
     status = 503
-    if isinstance(error, CheckpointNotFoundError | InvalidIdError):
+    if isinstance(error, CheckpointNotFoundError | NotFoundError | InvalidIdError):
         status = 404
     return page(request, "error.html", status=status, what=str(error), advice="")
 

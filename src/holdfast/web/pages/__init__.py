@@ -2,6 +2,7 @@
 
 from starlette.routing import BaseRoute
 
-from holdfast.web.pages import runs
+from holdfast.web import paths  # noqa: F401  routes need it
+from holdfast.web.pages import run, runs
 
-ROUTES: list[BaseRoute] = [*runs.ROUTES]
+ROUTES: list[BaseRoute] = [*runs.ROUTES, *run.ROUTES]

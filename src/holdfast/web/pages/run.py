@@ -1,0 +1,78 @@
+"""One run: its header, and the tab that is asked for."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from holdfast.views.commands import Commands
+from holdfast.views.runs import doing, of_id
+from holdfast.web.pages import (
+    run_evidence,
+    run_forks,
+    run_graph,
+    run_journal,
+    run_state,
+    run_timeline,
+)
+from holdfast.web.pages.shown_run import ShownRun, Tab
+from holdfast.web.rendering import page, run_path
+from holdfast.web.site import Site
+
+TABS: Final[dict[str, Tab]] = {
+    tab.name: tab
+    for tab in (
+        run_timeline.TAB,
+        run_graph.TAB,
+        run_state.TAB,
+        run_evidence.TAB,
+        run_journal.TAB,
+        run_forks.TAB,
+    )
+}
+
+
+def run(request: Request) -> Response:
+    """The page of a run."""
+    site: Site = request.app.state.site
+    with site.noting_outages():
+        shown = shown_run(site, request)
+        tab = TABS.get(shown.asked("tab") or "", run_timeline.TAB)
+        context = tab.render(site, shown)
+        badges = {name: each.badge(site, shown) for name, each in TABS.items()}
+        header = header_of(site, shown)
+    return page(
+        request,
+        "run/page.html",
+        run=shown,
+        tab=tab,
+        tabs=TABS.values(),
+        badges=badges,
+        command=context.pop("command", header["command"]),
+        header=header,
+        **context,
+    )
+
+
+def shown_run(site: Site, request: Request) -> ShownRun:
+    """The run whose id is in the path. Raises `NotFoundError`."""
+    info = of_id(site.cp, request.path_params["run_id"])
+    word, facts = doing(site.cp, info)
+    return ShownRun(request, info, word, facts)
+
+
+def header_of(site: Site, shown: ShownRun) -> dict[str, Any]:
+    """What stands above the tabs."""
+    info = shown.info
+    stats = site.cp.stats(info.run_id)
+    return {
+        "command": Commands(site.where).line("show", info.run_id),
+        "parent": None if info.parent_id is None else run_path(info.parent_id),
+        "stored": stats.stored_bytes,
+    }
+
+
+ROUTES: list[BaseRoute] = [Route("/runs/{run_id:id}", run)]
