@@ -9,11 +9,12 @@ from holdfast.cli.pause import request
 @as_command("holdfast cancel nightly-31", "holdfast cancel nightly-31 --reason 'wrong day'")
 @run_argument()
 @_options.reason
-def command(session: Session, run: str, reason: str) -> None:
+@_options.by
+def command(session: Session, run: str, reason: str, by: str | None) -> None:
     """Cancel RUN: undo the steps that can be undone, and end it.
 
     If no process executes the run and nothing has to be undone, it is cancelled at once.
     Otherwise the process that executes it cancels it when it records its next step; this command
     does not wait. If no process executes it, `holdfast resume` undoes its steps.
     """
-    request(session, run, "cancel", reason)
+    request(session, run, "cancel", reason, by)

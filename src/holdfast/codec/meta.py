@@ -191,7 +191,7 @@ class Meta:
     rejected = Key(list, None)  # of a rollback: what did not verify
     action = Key(str, None)  # of a request
     reason = Key(str, None)
-    by = Key(str, None)  # who answered
+    by = Key(str, None)  # who answered, or asked it to pause or cancel
     skipped_to = Key(str, None)  # of an answer: nobody gave one, the run was resumed at this step
 
     # the steps of tasks

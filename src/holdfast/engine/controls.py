@@ -72,15 +72,21 @@ class Controls(Door):
                 flow = await self._launcher.flow_of(core, run_id)
                 return await core.off_loop(partial(launch.ended, core, flow.program, run_id))
 
-    async def cancel(self, run_id: str, reason: str = "") -> None:
-        """Cancel a run, whichever process executes it: its rollbacks run, and it is over."""
-        with self._opened.use() as core:
-            await core.drive_async(requests.request(core, run_id, "cancel", reason))
+    async def cancel(self, run_id: str, reason: str = "", *, by: str | None = None) -> None:
+        """Cancel a run, whichever process executes it: its rollbacks run, and it is over.
 
-    async def pause(self, run_id: str, reason: str = "") -> None:
-        """Stop a run after the steps that are under way, to be resumed later."""
+        `reason` and `by`, who asks for it, are recorded.
+        """
         with self._opened.use() as core:
-            await core.drive_async(requests.request(core, run_id, "pause", reason))
+            await core.drive_async(requests.request(core, run_id, "cancel", reason, by=by))
+
+    async def pause(self, run_id: str, reason: str = "", *, by: str | None = None) -> None:
+        """Stop a run after the steps that are under way, to be resumed later.
+
+        `reason` and `by`, who asks for it, are recorded.
+        """
+        with self._opened.use() as core:
+            await core.drive_async(requests.request(core, run_id, "pause", reason, by=by))
 
     async def answer(
         self, run_id: str, value: object, *, question: str | None = None, by: str | None = None

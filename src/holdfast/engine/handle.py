@@ -84,13 +84,13 @@ class RunHandle(Generic[R_co]):
         """How the run stands, according to its journal. Raises `CheckpointNotFoundError`."""
         return await self._engine.status(self.id)
 
-    async def cancel(self, reason: str = "") -> None:
-        """Cancel the run: its rollbacks run, and it is over."""
-        await self._engine.cancel(self.id, reason)
+    async def cancel(self, reason: str = "", *, by: str | None = None) -> None:
+        """Cancel the run: its rollbacks run, and it is over. `by` says who asks for it."""
+        await self._engine.cancel(self.id, reason, by=by)
 
-    async def pause(self, reason: str = "") -> None:
+    async def pause(self, reason: str = "", *, by: str | None = None) -> None:
         """Stop the run after the steps that are under way, to be resumed later."""
-        await self._engine.pause(self.id, reason)
+        await self._engine.pause(self.id, reason, by=by)
 
     status_sync = blocking(status)
     cancel_sync = blocking(cancel)

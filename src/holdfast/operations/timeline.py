@@ -162,7 +162,8 @@ def _note(core: Core, info: CheckpointInfo) -> str:
         case Kind.CANCEL if meta.begun:
             return "only a step that was begun"
         case Kind.REQUEST | Kind.CANCEL | Kind.PAUSE | Kind.RELEASE:
-            return " ".join(word for word in (meta.action, meta.reason) if word)
+            words = " ".join(word for word in (meta.action, meta.reason) if word)
+            return f"{words}, by {meta.by}" if words and meta.by else words
         case Kind.ROLLBACK:
             why = "" if meta.rejected is None else f": {len(meta.rejected)} did not verify"
             return f"to {info.parent_id}{why}" if info.parent_id else f"to the beginning{why}"

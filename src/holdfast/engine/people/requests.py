@@ -39,14 +39,19 @@ _OVER: Final = (Status.COMPLETED, Status.CANCELLED)
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
-def request(core: Core, run_id: str, action: str, reason: str = "") -> Op[None]:
+def request(
+    core: Core, run_id: str, action: str, reason: str = "", *, by: str | None = None
+) -> Op[None]:
     """Ask a run to pause or cancel: at once if it is executed here, else when its holder looks.
 
-    A run that nobody executes is paused right away, and cancelled if it has nothing to undo. Raises
-    `CheckpointNotFoundError` and `RunFinishedError`.
+    A run that nobody executes is paused right away, and cancelled if it has nothing to undo. `by`
+    says who asks, and is recorded. Raises `CheckpointNotFoundError` and `RunFinishedError`.
     """
     check_id("run_id", run_id)
-    facts = {"action": action} | ({"reason": reason} if reason else {})
+    if by is not None:
+        check_id("by", by)
+    known = {"reason": reason, "by": by}
+    facts = {"action": action} | {name: text for name, text in known.items() if text}
 
     def decide(head: Entry | None) -> Draft:
         found = _continuable(run_id, head)
