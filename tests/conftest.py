@@ -51,6 +51,7 @@ SLOW = (
     "graph/test_questions.py",
     "manager/test_processes.py",
     "pipeline/test_interrupted.py",
+    "web/browser/",
     "workflow/test_kills.py",
     "workflow/test_people_interrupted.py",
 )
@@ -63,6 +64,7 @@ LONG = (
     "servers/",
     "simulation/",
     "typing/",
+    "web/browser/",
     "cli/test_guide.py",
     "cli/test_workers.py",
     "test_demo.py",
