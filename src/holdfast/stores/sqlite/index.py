@@ -52,6 +52,13 @@ SCHEMA: Final = """
     ) WITHOUT ROWID;
 """
 
+COUNTED: Final = """
+    DROP INDEX holdfast_run_heads_roots;
+    CREATE INDEX holdfast_run_heads_roots ON holdfast_run_heads (opened, run, status, parent)
+        WHERE parent IS NULL;
+"""
+"""Counts of runs that are no child runs need this index alone: `parent` is in it for SQLite."""
+
 _ROW: Final = ", ".join("?" * len(RunHead._fields))
 _FIND: Final = f"SELECT {HEAD_COLUMNS} FROM holdfast_run_heads WHERE run = ?"  # noqa: S608 - constants
 _INSERT: Final = f"INSERT INTO holdfast_run_heads ({HEAD_COLUMNS}) VALUES ({_ROW})"  # noqa: S608

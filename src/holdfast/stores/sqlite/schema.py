@@ -53,6 +53,8 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     """,
     # 2: the heads index
     index.SCHEMA,
+    # 3: an index that counts runs by status without the rows
+    index.COUNTED,
 )
 _INDEXED: Final = 2
 
