@@ -228,6 +228,117 @@ def test_a_fork_of_a_submitted_run_waits_to_be_resumed(engine: hf.Engine) -> Non
     assert calls == ["one", "two"]
 
 
+flaky_fails = [True]
+
+
+@step
+def flaky() -> str:
+    calls.append("flaky")
+    if flaky_fails:
+        raise ValueError(flaky_fails.pop())
+    return "well"
+
+
+@workflow
+async def unsteady() -> str:
+    return await flaky()
+
+
+async def _stopped(engine: hf.Engine, how: str) -> tuple[str, Workflow[[], str]]:
+    """A run that no worker continues by itself."""
+    if how == "failed":
+        flaky_fails[:] = [True]
+        await engine.submit(unsteady(), run_id="r")
+        await engine.work(unsteady, until_idle=True)
+        return "r", unsteady
+    await engine.submit(two_steps(), run_id="r")
+    if how == "paused":
+        await engine.pause("r", by="ann")
+        return "r", two_steps
+    await engine.work(two_steps, until_idle=True)
+    assert isinstance(engine.checkpointer, hf.Checkpointer)
+    if how == "forked":
+        await engine.checkpointer.fork("r", seq=2, run_id="copy", by="ann")
+        return "copy", two_steps
+    await engine.checkpointer.rollback("r", seq=2, by="ann")
+    return "r", two_steps
+
+
+@pytest.mark.parametrize("how", ["failed", "paused", "forked", "rolled back"])
+def test_a_worker_continues_what_somebody_asks_it_to(engine: hf.Engine, how: str) -> None:
+    async def main() -> None:
+        async with engine:
+            run, flow = await _stopped(engine, how)
+            before = await engine.status(run)
+            assert await engine.work(flow, until_idle=True) == 0
+            assert await engine.submit_resume(run, by="ann")
+            assert not await engine.submit_resume(run), "once is enough"
+            assert await engine.status(run) == before
+            waiting = asyncio.create_task(engine.outcome(run))
+            assert await engine.work(flow, until_idle=True) == 1
+            assert await waiting in ("two", "well")
+            with pytest.raises(hf.RunFinishedError):
+                await engine.submit_resume(run)
+            assert isinstance(engine.checkpointer, hf.Checkpointer)
+            told = [moment.note for moment in await engine.checkpointer.timeline(run)]
+            assert "resume, by ann" in told
+
+    asyncio.run(main())
+
+
+def test_a_run_that_fails_again_is_not_continued_again(engine: hf.Engine) -> None:
+    async def main() -> None:
+        async with engine:
+            await engine.submit(failing(), run_id="r")
+            await engine.work(failing, until_idle=True)
+            await engine.submit_resume("r")
+            await engine.work(failing, until_idle=True)
+            await engine.work(failing, until_idle=True)
+
+    asyncio.run(main())
+    assert calls == ["fail", "fail"]
+
+
+def test_what_was_asked_to_resume_can_be_paused_before_a_worker_takes_it(
+    engine: hf.Engine,
+) -> None:
+    async def main() -> None:
+        async with engine:
+            await engine.submit(two_steps(), run_id="r")
+            await engine.pause("r")
+            await engine.submit_resume("r")
+            await engine.pause("r")
+            assert await engine.work(two_steps, until_idle=True) == 0
+
+    asyncio.run(main())
+    assert calls == []
+
+
+def test_what_waits_for_an_answer_or_sleeps_is_not_for_a_worker(engine: hf.Engine) -> None:
+    async def main() -> None:
+        async with engine:
+            for flow in (asking, parent_of_a_question, napping):
+                await engine.submit(flow(), run_id=flow.name)
+                await engine.work(flow, until_idle=True)
+            with pytest.raises(hf.RunPausedError, match="waits for an answer"):
+                await engine.submit_resume("asking")
+            with pytest.raises(hf.RunPausedError, match="sleeps until"):
+                await engine.submit_resume("napping")
+            with pytest.raises(hf.RunPausedError, match="sleeps until"):
+                await engine.submit_resume("parent_of_a_question")
+            (child,) = [q.run_id async for q in engine.questions() if "//" in q.run_id]
+            with pytest.raises(hf.RunActiveError, match="part of 'parent_of_a_question'"):
+                await engine.submit_resume(child)
+            await engine.answer("asking", "blue")
+            assert not await engine.submit_resume("asking"), "a worker continues it anyway"
+            assert isinstance(engine.checkpointer, hf.Checkpointer)
+            await engine.checkpointer.save("by-hand", {"a": 1})
+            with pytest.raises(hf.FlowChangedError, match="not started by a flow"):
+                await engine.submit_resume("by-hand")
+
+    asyncio.run(main())
+
+
 def test_a_graph_sleeps_each_time_it_comes_around(engine: hf.Engine, clock: FakeClock) -> None:
     def count(state: dict[str, int]) -> dict[str, int]:
         calls.append(f"{(clock.now() - to_micros(MONDAY)) // 1_000_000}")

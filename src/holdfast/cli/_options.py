@@ -109,7 +109,7 @@ ask_workers: Final = option(
     type=duration,
 )
 reason: Final = option("--reason TEXT", "Why; it is kept in the run's history.", default="")
-by: Final = option("--by NAME", "Who asks for it; it is kept, too.")
+by: Final = option("--by NAME", "Who does it; it is kept in the run's history.")
 inputs: Final = together(
     option(
         "--input, -i NAME=VALUE",

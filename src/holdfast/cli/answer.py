@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from holdfast.checkpointer import SyncCheckpointer
-from holdfast.cli import _flows, _show
+from holdfast.cli import _flows, _options, _show
 from holdfast.cli._form import fill_in
 from holdfast.cli._options import option
 from holdfast.cli._runs import find_run, run_argument
@@ -15,10 +14,8 @@ from holdfast.cli._session import Session, as_command
 from holdfast.codec import readable
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import Question
-from holdfast.engine.working.listing import list_workers
 from holdfast.errors import QuestionError
-from holdfast.model import OF_CHILD
-from holdfast.views import threads
+from holdfast.views import continuing, threads
 from holdfast.views.values import plain
 
 
@@ -32,7 +29,7 @@ from holdfast.views.values import plain
 @option(
     "--with JSON", "The answer, JSON or plain text; @FILE, or - for standard input.", to="document"
 )
-@option("--by NAME", "Who answers.")
+@_options.by
 def command(
     session: Session, run: str, key: str | None, document: str | None, by: str | None
 ) -> None:
@@ -66,20 +63,12 @@ def command(
         resume_command = session.commands.resume(run_id, source=_flows.source_of(cp, run_id))
         then = (
             "a worker continues it"
-            if _has_worker(cp, run_id)
+            if continuing.has_worker(cp, run_id)
             else f"continue with: {resume_command}"
         )
     session.show(
         {"run_id": run_id, "question": key, "answered": True},
         lambda: _show.say(f"answered; {then}"),
-    )
-
-
-def _has_worker(cp: SyncCheckpointer, run_id: str) -> bool:
-    """Whether a living worker executes the flow of this run, or of the one that began it."""
-    root = cp.run(run_id.partition(OF_CHILD)[0])
-    return root is not None and any(
-        root.flow in worker.flows for worker in list_workers(cp.core) if worker.state != "dead"
     )
 
 

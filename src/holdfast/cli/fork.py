@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from holdfast.checkpoint import Checkpoint
-from holdfast.cli import _flows, _show
+from holdfast.cli import _flows, _options, _show
 from holdfast.cli._exits import FailedError
 from holdfast.cli._options import option, parse_pair
 from holdfast.cli._runs import find_place, find_run, run_argument
@@ -31,6 +31,7 @@ from holdfast.views import threads
     multiple=True,
 )
 @option("--edit", "Edit the state, as JSON, in $EDITOR.")
+@_options.by
 def command(
     session: Session,
     run: str,
@@ -38,6 +39,7 @@ def command(
     run_id: str | None,
     pairs: tuple[str, ...],
     edit: bool,
+    by: str | None,
 ) -> None:
     """Begin a new run from a checkpoint of RUN, with its state or an edited one.
 
@@ -72,7 +74,7 @@ def command(
             if is_thread:
                 forked = threads.fork(cp, origin, place, run_id)
             else:
-                forked = cp.fork(origin, checkpoint_id=place, run_id=run_id, **changed)
+                forked = cp.fork(origin, checkpoint_id=place, run_id=run_id, by=by, **changed)
         except HoldfastError:
             raise
         except (TypeError, ValueError) as error:

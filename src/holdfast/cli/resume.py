@@ -4,14 +4,16 @@ from datetime import timedelta
 
 import click
 
-from holdfast.cli import _flows, _options
+from holdfast.checkpointer import SyncCheckpointer
+from holdfast.cli import _flows, _options, _show
 from holdfast.cli._claims import Allowed, allowing
 from holdfast.cli._execution import execute
 from holdfast.cli._options import option
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.options import Trust
-from holdfast.views import threads
+from holdfast.engine.people.resuming import submit_resume
+from holdfast.views import continuing, threads
 
 
 @as_command(
@@ -32,6 +34,8 @@ from holdfast.views import threads
     "--take-over", "Take the run from a living process: that one stops, and its step runs again."
 )
 @_options.ask_workers
+@option("--submit", "Have a worker continue it, and don't wait.")
+@option("--by NAME", "With --submit: who asks for it; it is kept in the run's history.")
 def command(
     session: Session,
     run: str,
@@ -40,8 +44,12 @@ def command(
     trust: Trust,
     take_over: bool,
     ask_workers: timedelta | None,
+    submit: bool,
+    by: str | None,
 ) -> None:
     """Continue RUN where it stopped, and follow it to its end.
+
+    With --submit, a worker continues it, with its own options; this command needs no flow then.
 
     The claims of its steps about the world are checked first: it continues from the newest
     checkpoint that still verifies. Only files in the current directory are looked at, unless you
@@ -49,11 +57,16 @@ def command(
     Without --store, the run is also looked for in the stores of pipelines that keep their own.
     Output and exit codes are those of `holdfast run`.
     """
+    if by is not None and not submit:
+        raise click.UsageError("--by goes with --submit: who resumes a run here is its process")
     session.adopt(_flows.place_of(session, flows, run))
     with session.opened() as cp:
         info = find_run(cp, run)
         threads.refuse(info)
         source = _flows.source_of(cp, info.run_id)
+        if submit:
+            _submit(session, cp, info.run_id, by)
+            return
     flow = _flows.find(flows, info.flow, source)
     resume_command = session.commands.resume(info.run_id, flows, source)
 
@@ -70,3 +83,14 @@ def command(
         resume_command,
         allowed,
     )
+
+
+def _submit(session: Session, cp: SyncCheckpointer, run_id: str, by: str | None) -> None:
+    """Ask workers to continue the run, and say whether there are any."""
+    session.require_shared()
+    new = cp.core.drive(submit_resume(cp.core, run_id, by=by))
+    told = "a worker continues it" if new else "a worker continues it already; nothing was changed"
+    if not continuing.has_worker(cp, run_id):
+        told += f"; none is alive: {continuing.worker_command(session.commands)}"
+    document = {"run_id": run_id, "asked": "resume", "new": new}
+    session.show(document, lambda: _show.say(f"{_show.clean(run_id)}: {told}"))

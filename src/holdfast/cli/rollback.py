@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli import _show
+from holdfast.cli import _options, _show
 from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.views import threads
@@ -13,7 +13,8 @@ from holdfast.views import threads
 @as_command("holdfast rollback nightly-31 4", "holdfast rollback nightly-31 transform --json")
 @run_argument()
 @click.argument("where")
-def command(session: Session, run: str, where: str) -> None:
+@_options.by
+def command(session: Session, run: str, where: str, by: str | None) -> None:
     """Make an earlier checkpoint of RUN the current one; resume the run to continue from there.
 
     WHERE is a seq, RUN@SEQ, or a step: its newest checkpoint. Later checkpoints stay in the
@@ -25,7 +26,7 @@ def command(session: Session, run: str, where: str) -> None:
     with session.opened() as cp:
         info = find_run(cp, run)
         run_id = info.run_id
-        found = cp.rollback(run_id, checkpoint_id=find_place(cp, run_id, where))
+        found = cp.rollback(run_id, checkpoint_id=find_place(cp, run_id, where), by=by)
         ahead = threads.ahead(cp, found.checkpoint_id) if info.flow == threads.FLOW else []
     document: dict[str, Any] = {
         "run_id": run_id,

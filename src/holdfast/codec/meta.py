@@ -38,6 +38,7 @@ OF_ONE_LIFE: Final = (
     "parent_term",
     TRACE,
     HOLDER,
+    "by",
 )  # of an opening: not a fork's
 
 _JSON: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
@@ -191,7 +192,7 @@ class Meta:
     rejected = Key(list, None)  # of a rollback: what did not verify
     action = Key(str, None)  # of a request
     reason = Key(str, None)
-    by = Key(str, None)  # who answered, or asked it to pause or cancel
+    by = Key(str, None)  # who answered, asked for it, forked it or rolled it back
     skipped_to = Key(str, None)  # of an answer: nobody gave one, the run was resumed at this step
 
     # the steps of tasks

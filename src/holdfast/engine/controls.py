@@ -12,7 +12,7 @@ from holdfast.engine.blocking import blocking, blocking_iterator
 from holdfast.engine.door import Door
 from holdfast.engine.holding.slots import BEATS
 from holdfast.engine.launcher import Launcher
-from holdfast.engine.people import requests
+from holdfast.engine.people import requests, resuming
 from holdfast.engine.people.questions import Question
 from holdfast.engine.picture import picture
 from holdfast.engine.resume import recovery
@@ -87,6 +87,16 @@ class Controls(Door):
         """
         with self._opened.use() as core:
             await core.drive_async(requests.request(core, run_id, "pause", reason, by=by))
+
+    async def submit_resume(self, run_id: str, *, by: str | None = None) -> bool:
+        """Have a worker continue a run that stopped: it failed, was paused, forked or rolled back.
+
+        Returns when that is durable; False where a worker continues it anyway. `by` is recorded.
+        Raises `RunFinishedError`, `RunActiveError` while a living process executes the run, and
+        `RunPausedError` where it waits for an answer or sleeps.
+        """
+        with self._opened.use() as core:
+            return await core.drive_async(resuming.submit_resume(core, run_id, by=by))
 
     async def answer(
         self, run_id: str, value: object, *, question: str | None = None, by: str | None = None
@@ -179,6 +189,7 @@ class Controls(Door):
     outcome_sync = blocking(outcome)
     cancel_sync = blocking(cancel)
     pause_sync = blocking(pause)
+    submit_resume_sync = blocking(submit_resume)
     answer_sync = blocking(answer)
     questions_sync = blocking_iterator(questions)
     apply_deadlines_sync = blocking(apply_deadlines)

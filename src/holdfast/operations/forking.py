@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.checkpoint import Checkpoint
@@ -77,16 +78,18 @@ def branch_off(
     *,
     thread: str | None,
     owner: str | None,
+    facts: Mapping[str, str],
 ) -> tuple[list[Draft], Draft]:
     """The entries that make a new run of another's checkpoint: all before the last, and the last.
 
-    Blocks. A state is copied as it is; results are copied one by one, with the values that an
+    Blocks. The opening says these `facts`. A state is copied as it is; results are copied one by one, with the values that an
     edited state gives them, behind the state that they build on.
     """
     begun = _opening(core, source)
     meta = dict(Meta(begun).fields) if begun else {}
     for name in OF_ONE_LIFE:
         meta.pop(name, None)
+    born = {"birth": core.journals.new_birth(), "origin": source.checkpoint_id}
     opening = Draft(
         Kind.OPEN.value,
         Status.OPEN.value,
@@ -95,9 +98,7 @@ def branch_off(
         flow=source.flow,
         thread=thread,
         owner=owner,
-        meta=dump_meta(
-            {**meta, "birth": core.journals.new_birth(), "origin": source.checkpoint_id}
-        ),
+        meta=dump_meta({**meta, **born, **facts}),
     )
     copies: list[Draft] = []
     if source.entry.kind == Kind.RESULT:
@@ -110,15 +111,15 @@ def branch_off(
         last = _draft(source.entry)._replace(
             encoding=compose.encode(core, run, source.state if state is SAME else state)
         )
-    facts = json.loads(last.meta or "{}") | {"origin": source.checkpoint_id}
+    own = json.loads(last.meta or "{}") | {"origin": source.checkpoint_id}
     if source.entry.kind != Kind.RESULT:  # results are copied with what was claimed with them
-        facts |= _claimed_before(core, source.entry)
+        own |= _claimed_before(core, source.entry)
     for name in ("begun", "alias"):  # they belong to the origin alone
-        facts.pop(name, None)
-    if IN_FORCE in facts:  # by seqs of the origin; here it inherits all of it
-        facts[IN_FORCE] = ""
+        own.pop(name, None)
+    if IN_FORCE in own:  # by seqs of the origin; here it inherits all of it
+        own[IN_FORCE] = ""
     return [opening, *copies], last._replace(
-        flow=source.flow, thread=thread, owner=owner, meta=dump_meta(facts)
+        flow=source.flow, thread=thread, owner=owner, meta=dump_meta(own)
     )
 
 

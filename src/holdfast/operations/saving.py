@@ -122,6 +122,7 @@ def fork(
     state: object = forking.SAME,
     thread_id: str | forking.Same | None = forking.SAME,
     owner: str | forking.Same | None = forking.SAME,
+    by: str | None = None,
 ) -> Op[Checkpoint]:
     """Begin a new run from a checkpoint of another, with its state or an edited one.
 
@@ -129,8 +130,9 @@ def fork(
     touched; the new run keeps its flow, and its thread and owner unless others, or None, are
     given. A run that records results, as workflows do, is copied up to there: an edited `state`
     gives other values to its steps, and ends before the first one it leaves out. Inside parallel
-    branches, it is copied up to there as well, and `state` is that of the one branch. Raises
-    `CheckpointNotFoundError`, and `RunExistsError` if `run_id` is taken.
+    branches, it is copied up to there as well, and `state` is that of the one branch. `by` says
+    who does it, and is recorded. Raises `CheckpointNotFoundError`, and `RunExistsError` if `run_id`
+    is taken.
     """
     yield from flush(core)
     source: Checkpoint = yield partial(require, core, origin, seq, checkpoint_id)
@@ -143,7 +145,7 @@ def fork(
         if given is not None:
             check_id(what, given)
     prelude, draft = yield partial(
-        forking.branch_off, core, run, source, state, thread=thread, owner=whose
+        forking.branch_off, core, run, source, state, thread=thread, owner=whose, facts=said_by(by)
     )
 
     def unless_taken(head: Entry | None) -> list[Draft]:
@@ -161,21 +163,31 @@ def fork(
 
 
 def rollback(
-    core: Core, run_id: str, *, seq: int | None = None, checkpoint_id: str | None = None
+    core: Core,
+    run_id: str,
+    *,
+    seq: int | None = None,
+    checkpoint_id: str | None = None,
+    by: str | None = None,
 ) -> Op[Checkpoint]:
     """Make an earlier checkpoint the current one, and return it.
 
-    What came after it stays in the history and can be gone back to. Raises
-    `CheckpointNotFoundError`.
+    What came after it stays in the history and can be gone back to. `by` says who does it, and is
+    recorded. Raises `CheckpointNotFoundError`.
     """
     if seq is None and checkpoint_id is None:
         raise ValueError("rollback needs seq= or checkpoint_id=: where should the run go back to?")
     yield from flush(core)
     target: Checkpoint = yield partial(require, core, run_id, seq, checkpoint_id)
     yield partial(forking.refuse_undone, core, run_id, target.seq)
-    draft = compose.rollback_to(target.entry)
+    draft = compose.rollback_to(target.entry, said_by(by))
     yield from append(core, run_id, draft, target=target.seq)
     return target
+
+
+def said_by(name: str | None) -> dict[str, str]:
+    """What an entry says of the person who caused it; nothing if nobody is named."""
+    return {} if name is None else {"by": check_id("by", name)}
 
 
 def _retain(core: Core, entry: Entry) -> Op[None]:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo, to_datetime
 from holdfast.codec import readable
+from holdfast.codec.meta import Meta
 from holdfast.codec.summaries import for_people
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.core import Core
@@ -145,7 +146,7 @@ def _note(core: Core, info: CheckpointInfo) -> str:
     meta = info.meta
     match info.entry.kind:
         case Kind.OPEN:
-            return f"forked from {info.origin}" if info.origin else ""
+            return _signed(f"forked from {info.origin}", meta) if info.origin else ""
         case Kind.FAIL:
             failure = _value(core, info.entry)
             which = f"attempt {meta.attempt}: " if meta.of == "attempt" and meta.attempt else ""
@@ -162,12 +163,16 @@ def _note(core: Core, info: CheckpointInfo) -> str:
         case Kind.CANCEL if meta.begun:
             return "only a step that was begun"
         case Kind.REQUEST | Kind.CANCEL | Kind.PAUSE | Kind.RELEASE:
-            words = " ".join(word for word in (meta.action, meta.reason) if word)
-            return f"{words}, by {meta.by}" if words and meta.by else words
+            return _signed(" ".join(word for word in (meta.action, meta.reason) if word), meta)
         case Kind.ROLLBACK:
             why = "" if meta.rejected is None else f": {len(meta.rejected)} did not verify"
-            return f"to {info.parent_id}{why}" if info.parent_id else f"to the beginning{why}"
+            return _signed(f"to {info.parent_id or 'the beginning'}{why}", meta)
     return ""
+
+
+def _signed(note: str, meta: Meta) -> str:
+    """The note, with who caused it."""
+    return f"{note}, by {meta.by}" if note and meta.by else note
 
 
 def _child(info: CheckpointInfo) -> str | None:

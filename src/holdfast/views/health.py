@@ -225,7 +225,7 @@ def _rescue(cp: SyncCheckpointer, commands: Commands, integrity: Integrity) -> s
                 if found is None:
                     continue
                 readable = readable or str(info.seq)
-                branch_off(cp.core, run_id, found, SAME, thread=None, owner=None)  # writes nothing
+                branch_off(cp.core, run_id, found, SAME, thread=None, owner=None, facts={})
                 back = commands.line("rollback", run_id, str(info.seq))
                 return f"Its newest intact checkpoint is at {info.seq}. To go back to it: {back}"
     if readable:

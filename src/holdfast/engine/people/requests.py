@@ -54,7 +54,7 @@ def request(
     facts = {"action": action} | {name: text for name, text in known.items() if text}
 
     def decide(head: Entry | None) -> Draft:
-        found = _continuable(run_id, head)
+        found = continuable(run_id, head)
         if action == "cancel" and _is_idle(core, found):
             if not _has_to_undo(core, run_id):
                 return Draft(Kind.CANCEL.value, Status.CANCELLED.value, meta=dump_meta(facts))
@@ -78,7 +78,7 @@ def _ask_child(core: Core, run_id: str, facts: dict[str, Any]) -> Op[None]:
     """Ask a child run of one that was asked: its holder may look there first."""
 
     def decide(head: Entry | None) -> Draft:
-        return _asking(core, _continuable(run_id, head), facts)
+        return _asking(core, continuable(run_id, head), facts)
 
     yield from append_if(core, run_id, decide, behind_queued=True)
 
@@ -237,7 +237,7 @@ def _expire(core: Core, question: Question) -> Op[None]:
     dialog = Dialog(core, question.run_id)
 
     def decide(head: Entry | None) -> Draft:
-        entry = _continuable(question.run_id, head)
+        entry = continuable(question.run_id, head)
         dialog.catch_up(entry)
         found = _pick(dialog, question.key)
         if not found.is_overdue(_now(core)):
@@ -306,7 +306,8 @@ def _now(core: Core) -> datetime:
     return to_datetime(core.journals.clock.now())
 
 
-def _continuable(run_id: str, head: Entry | None) -> Entry:
+def continuable(run_id: str, head: Entry | None) -> Entry:
+    """The head of a run that has not ended for good; else raises."""
     if head is None or head.status == Status.DELETED:
         raise CheckpointNotFoundError(run_id)
     if head.status in _OVER or (head.kind == Kind.FAIL and Meta(head).rolled_back):
@@ -321,7 +322,7 @@ def _answerable(dialog: Dialog, head: Entry | None, question: str | None) -> Ent
     answered before that.
     """
     try:
-        entry = _continuable(dialog.run, head)
+        entry = continuable(dialog.run, head)
     except RunFinishedError:
         assert head is not None
         dialog.catch_up(head)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from holdfast.checkpoint import RunInfo, to_datetime
 from holdfast.codec.meta import Meta
 from holdfast.engine.holding.observing import standing
-from holdfast.engine.resume.history import TIMER
+from holdfast.engine.resume.history import TIMER, resume_requested
 from holdfast.kernel.core import Core
 from holdfast.model import Status
 
@@ -19,10 +19,11 @@ class Activity(NamedTuple):
     holder: str | None  # host and pid, dead or alive; None if none is known
     orphaned: bool  # the run is under way, and nobody executes it
     answered: bool  # it paused for an answer, which has come: it waits to be resumed
-    due: datetime | None = None  # from then on workers continue it: it was submitted, or sleeps
+    due: datetime | None = None  # from then on workers continue it: it was submitted, sleeps, or
+    # somebody asked for it
 
 
-_STOPPED: Final = (Status.SUBMITTED, Status.PAUSED)
+_STOPPED: Final = (Status.SUBMITTED, Status.PAUSED, Status.FAILED, Status.OPEN)
 
 
 def is_for_workers(core: Core, run_id: str) -> bool:
@@ -30,6 +31,8 @@ def is_for_workers(core: Core, run_id: str) -> bool:
     head = core.journals.head(run_id)
     if head is None:
         return False
+    if resume_requested(core, head) is not None:
+        return True
     if head.status == Status.PAUSED:
         return Meta(head).due is not None and Meta(head).waits_for in (TIMER, "child")
     if head.status == Status.RUNNING:
@@ -55,9 +58,9 @@ def activity_of(core: Core, run: RunInfo) -> Activity:
 
 
 def due_of(core: Core, run_id: str) -> datetime | None:
-    """When the entry by which a run stopped says that it is to be continued. Blocks."""
+    """When a run that stopped is to be continued, as it or somebody else says. Blocks."""
     head = core.journals.head(run_id)
     if head is not None and head.seq != head.term:
-        head = core.journals.entry(run_id, head.term)
+        head = resume_requested(core, head) or core.journals.entry(run_id, head.term)
     due = None if head is None else Meta(head).due
     return None if due is None else to_datetime(due)

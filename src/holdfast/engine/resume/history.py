@@ -141,8 +141,11 @@ class History:
         """Whether workers may continue the run as it is, rather than people alone.
 
         They continue what was submitted, left or waits by itself, and undo what was cancelled.
-        What failed, or was paused by somebody, stays so. May block.
+        What failed, was forked or paused by somebody stays so, until one asks for a resume. May
+        block.
         """
+        if any(asks_to_resume(e) for e in self.entries if e.seq > self.head.term):
+            return True
         if self.wanted() == "cancel" or self.head.status in (Status.SUBMITTED, Status.RUNNING):
             return True
         return self.head.status == Status.PAUSED and waits_by_itself(self.core, self.head)
@@ -263,6 +266,9 @@ class History:
 TIMER = "timer"
 """Why a run is paused that a worker continues when it is due."""
 
+RESUME = "resume"
+"""What is requested of workers for a run that they would leave alone."""
+
 WAITS = ("child", "questions", TIMER)
 """Why a run is paused that nobody asked to pause: an answer lets it continue."""
 
@@ -277,6 +283,19 @@ def waits_by_itself(core: Core, head: Entry) -> bool:
         return False
     stop = next((entry for entry in since if entry.seq == head.term), None)
     return stop is not None and (stop.kind == Kind.QUESTION or Meta(stop).waits_for in WAITS)
+
+
+def asks_to_resume(entry: Entry) -> bool:
+    """Whether somebody asks workers to continue a run that stopped."""
+    return entry.kind == Kind.REQUEST and Meta(entry).action == RESUME
+
+
+def resume_requested(core: Core, head: Entry) -> Entry | None:
+    """The entry that asks workers to continue the run with this head, if it has stopped. Blocks."""
+    if head.seq == head.term or head.status == Status.RUNNING:
+        return None
+    since = core.journals.trail(head.run, start=head.term + 1, bodies=False)
+    return next(filter(asks_to_resume, since), None)
 
 
 def answer_in(meta: Meta, value: Any) -> Any:

@@ -1,0 +1,81 @@
+"""Asking workers to continue a run that they would leave alone: it failed, was paused or forked."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from holdfast.codec.meta import DUE, Meta, dump_meta
+from holdfast.engine.holding.observing import refuse_if_held
+from holdfast.engine.people.requests import continuable, questions
+from holdfast.engine.resume.activity import due_of
+from holdfast.engine.resume.history import RESUME, resume_requested, waits_by_itself
+from holdfast.errors import FlowChangedError, RunActiveError, RunPausedError
+from holdfast.kernel.appending import append_if
+from holdfast.kernel.core import Core, Op
+from holdfast.kernel.journal import Draft
+from holdfast.model import Entry, Kind, Status, check_id
+from holdfast.operations.children import root_of
+from holdfast.operations.saving import said_by
+
+
+class _NothingToDoError(Exception):
+    """Workers continue the run already."""
+
+
+def submit_resume(core: Core, run_id: str, *, by: str | None = None) -> Op[bool]:
+    """Have a worker continue a run that stopped; returns when that is durable.
+
+    Returns False, and writes nothing, where a worker continues it anyway. `by` is recorded. Raises
+    `CheckpointNotFoundError`, `RunFinishedError`, `RunActiveError` while a living process executes
+    it or if it is a child run, `RunPausedError` where it waits for an answer or sleeps, and
+    `FlowChangedError` for a run that no flow began.
+    """
+    check_id("run_id", run_id)
+    signed = said_by(by)
+    yield partial(_check, core, run_id)
+
+    def decide(head: Entry | None) -> Draft:
+        found = continuable(run_id, head)
+        if _is_for_workers(core, found):
+            raise _NothingToDoError
+        facts = {"action": RESUME, DUE: core.journals.clock.now(), **signed}
+        return Draft(Kind.REQUEST.value, found.status, step=found.step, meta=dump_meta(facts))
+
+    try:
+        yield from append_if(core, run_id, decide)
+    except _NothingToDoError:
+        return False
+    return True
+
+
+def _check(core: Core, run_id: str) -> None:
+    """Raise for a run that no worker can continue. Blocks."""
+    opening = core.journals.opening(run_id)
+    if opening is not None and Meta(opening).inputs_hash is None:
+        raise FlowChangedError(
+            run_id, ("it was not started by a flow",), "Load its state and start a flow with it."
+        )
+    root = root_of(core, run_id)
+    if root is not None and root.run != run_id:
+        head = core.journals.head(run_id)
+        status = root.status if head is None else head.status
+        raise RunActiveError(run_id, status, advice=f"it is a part of {root.run!r}: resume that")
+
+
+def _is_for_workers(core: Core, head: Entry) -> bool:
+    """Whether workers continue the run already. Raises if they can't. Blocks."""
+    if head.status == Status.RUNNING:
+        refuse_if_held(core, head)
+        return True
+    if head.status == Status.SUBMITTED or resume_requested(core, head) is not None:
+        return True
+    if head.status == Status.PAUSED and waits_by_itself(core, head):
+        due = due_of(core, head.run)
+        if due is not None and due.timestamp() * 1e6 <= core.journals.clock.now():
+            return True
+        asked = tuple(one.key for one in questions(core, head.run))
+        if not asked and due is None:
+            advice = "a child run of it waits for an answer: give that"
+            raise RunActiveError(head.run, head.status, advice=advice)
+        raise RunPausedError(head.run, asked, due)
+    return False
