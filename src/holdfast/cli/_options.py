@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+from holdfast.views import times
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -32,12 +32,10 @@ def option(spec: str, text: str, *, to: str | None = None, **settings: Any) -> D
 
 def age(text: str) -> timedelta:
     """A length of time such as 90s, 12h, 30d or 8w."""
-    found = re.fullmatch(r"(\d{1,6})([smhdw])", text.strip())
-    if found is None or not int(found[1]):
-        raise click.BadParameter(
-            f"{text!r} is not a length of time; give one such as 90s, 12h, 30d or 8w"
-        )
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    try:
+        return times.age(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def duration(text: str) -> timedelta:

@@ -42,7 +42,7 @@ def runs(
     deleted meanwhile.
     """
     check_limit(limit)
-    where = _filter(
+    where = matching(
         status, flow, thread_id, owner, type, labels, since, until, asking, roots, prefix
     )
     with outages_named():
@@ -71,7 +71,7 @@ def iter_runs(
     Runs that others add, change or delete meanwhile may or may not be seen; no other is skipped or
     repeated.
     """
-    where = _filter(
+    where = matching(
         status, flow, thread_id, owner, type, labels, since, until, asking, roots, prefix
     )
     return _iterate(core, where, after)
@@ -96,11 +96,22 @@ def count_runs(
 
     If at most a status and a flow are given, this takes no longer in a store with a million runs.
     """
-    where = _filter(
+    where = matching(
         status, flow, thread_id, owner, type, labels, since, until, asking, roots, prefix
     )
     with outages_named():
         return core.journals.store.counts(where)
+
+
+def page_of_runs(
+    core: Core, where: RunFilter, *, behind: Position | None = None, limit: int
+) -> list[RunInfo]:
+    """At most `limit` runs that match, the last started first, behind a place in that list.
+
+    That place is when a run was started and its id: it stays valid when the run is deleted.
+    """
+    with outages_named():
+        return [info for page in _pages(core, where, behind, limit) for info in infos(core, page)]
 
 
 def run(core: Core, run_id: str) -> RunInfo | None:
@@ -156,24 +167,24 @@ def infos(core: Core, found: Sequence[tuple[RunHead | None, Entry]]) -> list[Run
     return [run_info(head, row, head.step or steps.get(head.run)) for row, head in found]
 
 
-def _filter(
-    status: str | Iterable[str] | None,
-    flow: str | None,
-    thread_id: str | None,
-    owner: str | None,
-    type_: str | None,
-    labels: Mapping[str, str] | None,
-    since: datetime | None,
-    until: datetime | None,
-    asking: bool,
-    roots: bool,
-    prefix: str,
+def matching(
+    status: str | Iterable[str] | None = None,
+    flow: str | None = None,
+    thread_id: str | None = None,
+    owner: str | None = None,
+    type_: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    asking: bool = False,
+    roots: bool = False,
+    prefix: str = "",
 ) -> RunFilter:
-    """Which runs are wanted. Raises `ValueError` for a status that there is not."""
+    """Which runs are wanted, by what `runs` takes. Raises `ValueError` for what no run can have."""
     statuses = () if status is None else (status,) if isinstance(status, str) else tuple(status)
     for each in statuses:
-        if each not in _STATUSES:
-            raise ValueError(f"status must be one of {', '.join(_STATUSES)}, not {each!r}")
+        if each not in STATUSES:
+            raise ValueError(f"status must be one of {', '.join(STATUSES)}, not {each!r}")
     for name, moment in (("since", since), ("until", until)):
         if not isinstance(moment, datetime | None):
             raise TypeError(f"{name} must be a datetime, not {moment!r}")
@@ -194,7 +205,7 @@ def _filter(
     )
 
 
-_STATUSES = tuple(status.value for status in Status if status != Status.DELETED)
+STATUSES = tuple(status.value for status in Status if status != Status.DELETED)
 
 
 def _label(name: Any, value: Any) -> str:

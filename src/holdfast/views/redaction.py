@@ -6,11 +6,19 @@ fields, the passwords in URLs are hidden. This is about what is shown: the store
 they are, and so do the command line and exports.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from holdfast.model import Kind
 from holdfast.operations.diff import Change, Diff
+from holdfast.operations.timeline import Moment
+
+
+class AsIs(dict[str, Any]):
+    """An object that says what values have to be, such as a JSON Schema: no value is in it."""
+
 
 HIDDEN: Final = "•••••"
 """Shown instead of a secret."""
@@ -56,6 +64,8 @@ def redacted(value: Any) -> Any:
     match value:
         case str():
             return _IN_URL.sub(rf"\1{HIDDEN}", value) if "://" in value else value
+        case AsIs():
+            return value
         case dict():
             named = _value_of_a_secret(value)
             return {
@@ -65,6 +75,16 @@ def redacted(value: Any) -> Any:
         case list() | tuple():
             return [redacted(item) for item in value]
     return value
+
+
+def redacted_moment(moment: Moment) -> Moment:
+    """A moment of a timeline; what a step emitted is in its note, as JSON."""
+    if moment.kind != Kind.OUTPUT:
+        return moment._replace(note=redacted(moment.note))
+    try:
+        return moment._replace(note=json.dumps(redacted(json.loads(moment.note))))
+    except (ValueError, RecursionError):  # of a damaged one
+        return moment._replace(note=redacted(moment.note))
 
 
 def redacted_diff(diff: Diff) -> Diff:

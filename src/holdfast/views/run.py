@@ -55,14 +55,21 @@ class Shown(NamedTuple):
         return found
 
 
-def show(cp: SyncCheckpointer, info: RunInfo, place: str | None = None) -> Shown:
+def show(
+    cp: SyncCheckpointer, info: RunInfo, place: str | None = None, *, most: int | None = None
+) -> Shown:
     """A run, with its current state or the one at the checkpoint `place`.
 
-    Raises `CheckpointNotFoundError` if there is no such checkpoint.
+    With `most`, it has at most so many moments, the newest ones. Raises `CheckpointNotFoundError`
+    if there is no such checkpoint.
     """
-    moments = cp.timeline(info.run_id)
+    if most is None:
+        moments = cp.timeline(info.run_id)
+    else:
+        moments = cp.timeline(info.run_id, limit=most, newest_first=True)[::-1]
     state = state_at(cp, info, place)
-    if state.damage or len(moments) <= _PROVED:
+    count = len(moments) if most is None else info.seq + 1
+    if state.damage or count <= _PROVED:
         moments = marked(moments, cp.verify(info.run_id).problems)
     children = cp.children(info.run_id)
     tree: dict[str, list[RunInfo]] = {}

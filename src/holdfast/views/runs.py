@@ -1,15 +1,18 @@
 """Runs in lists: what each is doing, in a word and as a document."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from holdfast.checkpoint import RunInfo
+from holdfast.checkpoint import RunInfo, to_micros
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.engine.resume.activity import activity_of
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.errors.base import one_line
+from holdfast.heads import Position
 from holdfast.kernel.reader import all_runs
 from holdfast.model import checkpoint_id
+from holdfast.operations.listing import page_of_runs
+from holdfast.store import RunFilter
 from holdfast.views.errors import NotFoundError
 
 Find = Callable[[SyncCheckpointer, str], RunInfo]
@@ -29,6 +32,24 @@ def doing(cp: SyncCheckpointer, run: RunInfo) -> tuple[str, dict[str, Any]]:
 def document(cp: SyncCheckpointer, run: RunInfo) -> dict[str, Any]:
     """A run as `holdfast runs --json` has it."""
     return run._asdict() | doing(cp, run)[1]
+
+
+class Page(NamedTuple):
+    """Some of the runs that match, the last started first."""
+
+    runs: list[RunInfo]
+    last: Position | None  # where the next page begins behind; None if this is the last one
+
+
+def page(
+    cp: SyncCheckpointer, where: RunFilter, *, behind: Position | None = None, limit: int
+) -> Page:
+    """A page of the runs that match. Runs that others add or delete meanwhile move no others."""
+    found = page_of_runs(cp.core, where, behind=behind, limit=limit + 1)
+    shown = found[:limit]
+    if len(found) == len(shown):
+        return Page(shown, None)
+    return Page(shown, (to_micros(shown[-1].started_at), shown[-1].run_id))
 
 
 def nobody(holder: str | None) -> str:

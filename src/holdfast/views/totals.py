@@ -1,6 +1,7 @@
 """What a store or a run holds."""
 
 from collections import Counter
+from datetime import datetime, timedelta
 from typing import Any
 
 from holdfast.checkpoint import RunInfo
@@ -17,3 +18,16 @@ def totals(cp: SyncCheckpointer, info: RunInfo | None = None) -> dict[str, Any]:
         "statuses": dict(statuses),
     }
     return document if info is None else document | {"run_id": info.run_id}
+
+
+def hours(
+    cp: SyncCheckpointer, since: datetime, until: datetime | None = None, flow: str | None = None
+) -> list[dict[str, Any]]:
+    """What runs did in each hour, oldest first; how long they took is in seconds."""
+    return [
+        {
+            name: value.total_seconds() if isinstance(value, timedelta) else value
+            for name, value in hour._asdict().items()
+        }
+        for hour in cp.tally(since, until, flow=flow)
+    ]

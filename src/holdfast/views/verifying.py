@@ -54,10 +54,12 @@ def check(
     *,
     verifier: EvidenceVerifier | None,
     asking: Asking | None = None,
+    record: bool = True,
 ) -> Report:
     """Check every byte of a run, and its claims if there is a verifier, or workers to ask.
 
-    Verdicts are recorded beside the run, except for claims that were not checked.
+    Verdicts are recorded beside the run, except for claims that were not checked, and except for
+    all where `record` is False.
     """
     integrity = cp.verify(run_id)
     if not integrity.ok:
@@ -69,7 +71,7 @@ def check(
         return Report(run_id, NO_CLAIMS, integrity, ())
     votes: tuple[Decision, ...] = ()
     if asking is None:
-        standing = Checker(cp.core, verifier, record_errors=False).check(newest)
+        standing = Checker(cp.core, verifier, record_errors=False, record=record).check(newest)
     else:
         found = verify_with_workers(cp.core, newest, **asking._asdict())
         standing, votes = found.standing, found.decisions

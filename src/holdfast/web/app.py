@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -17,12 +17,16 @@ from starlette.staticfiles import StaticFiles
 from holdfast.errors import CheckpointNotFoundError, HoldfastError, InvalidIdError
 from holdfast.logs import logger
 from holdfast.views.errors import NotFoundError
-from holdfast.web import pages
+from holdfast.web import monitoring, pages
+from holdfast.web.api import problems
+from holdfast.web.api.declaring import PREFIX
+from holdfast.web.api.routes import ROUTES as API
 from holdfast.web.rendering import STATIC, page
 from holdfast.web.security import Guard, TooLargeError
 from holdfast.web.site import Site
 
 _log: Final = logger()
+_Handler = Callable[[Request, Exception], Response]
 
 
 def make_app(site: Site) -> Starlette:
@@ -30,6 +34,8 @@ def make_app(site: Site) -> Starlette:
     routes: list[BaseRoute] = [
         Mount("/static", StaticFiles(directory=STATIC), name="static"),
         *pages.ROUTES,
+        *API,
+        *monitoring.ROUTES,
     ]
     app = Starlette(
         routes=routes,
@@ -69,9 +75,20 @@ def _unforeseen(request: Request, error: Exception) -> Response:
     return page(request, "error.html", status=500, what=what, advice="")
 
 
+def _for_whom(handler: _Handler) -> _Handler:
+    """Tell programs of errors as documents, and people by pages."""
+
+    def handle(request: Request, error: Exception) -> Response:
+        if request.scope["path"].startswith(f"{PREFIX}/"):
+            return problems.of_error(request, error)
+        return handler(request, error)
+
+    return handle
+
+
 _HANDLERS: Final[Mapping[Any, Any]] = {
-    HTTPException: _http_error,
-    HoldfastError: _holdfast_error,
-    TooLargeError: _too_large,
-    Exception: _unforeseen,
+    HTTPException: _for_whom(_http_error),
+    HoldfastError: _for_whom(_holdfast_error),
+    TooLargeError: _for_whom(_too_large),
+    Exception: _for_whom(_unforeseen),
 }

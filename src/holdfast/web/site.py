@@ -13,6 +13,7 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.engine.flow import Flow
 from holdfast.errors import CheckpointLoadError, StoreUnavailableError
 from holdfast.evidence import EvidenceVerifier
+from holdfast.telemetry import Metrics
 from holdfast.urls import masked
 
 
@@ -38,6 +39,8 @@ class Site:
         self.where = where
         """The store as the command line was given it; None for the default."""
         self.settings = settings
+        self.metrics = Metrics()
+        cp.core.observe([self.metrics])
         self.lost_since: datetime | None = None
         self._lock = threading.Lock()
 

@@ -45,7 +45,7 @@ class Checker:
 
     Without a verifier the world is not looked at: the last recorded verdicts count. `others` are
     asked first, and the verifier checks what they leave. With `record_errors=False`, claims that
-    could not be checked at all leave no trace.
+    could not be checked at all leave no trace; with `record=False`, none do.
     """
 
     def __init__(
@@ -55,11 +55,13 @@ class Checker:
         *,
         others: Others | None = None,
         record_errors: bool = True,
+        record: bool = True,
     ) -> None:
         self._core = core
         self._verifier = verifier
         self._others = others
         self._record_errors = record_errors
+        self._records = record
 
     def check(self, entry: Entry) -> Standing:
         """Check a checkpoint: everything that was claimed on its branch up to it."""
@@ -192,7 +194,7 @@ class Checker:
         """Append what was found, if the world was looked at."""
         checked = [one for one in look.checked if self._tells(*one, look)]
         standings = standings if len(checked) == len(look.checked) else ()
-        if checked and self._verifier is not None:
+        if checked and self._records and self._verifier is not None:
             digests = {entry.seq: entry.digest for entry in look.branch}
             run = look.branch[0].run
             try:

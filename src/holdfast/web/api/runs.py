@@ -1,0 +1,216 @@
+"""Runs: lists of them, one of them, its timeline and its child runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from holdfast.checkpointer import SyncCheckpointer
+from holdfast.heads import Position
+from holdfast.operations.listing import STATUSES, matching
+from holdfast.views import run as one_run
+from holdfast.views import runs, times
+from holdfast.views.redaction import redacted_moment
+from holdfast.web.api.capping import capped
+from holdfast.web.api.declaring import (
+    MOST_SEQ,
+    Call,
+    Field,
+    flag,
+    get,
+    limit,
+    number,
+    several,
+    text,
+)
+from holdfast.web.api.schemas import ANYTHING, COUNT, TEXT, many, maybe, named, record
+
+_MOMENTS: Final = 500  # of a run, in the document with everything
+_CHILDREN: Final = 500
+
+
+def _labels(pairs: list[str]) -> dict[str, str]:
+    found = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name:
+            raise ValueError(f"{pair!r} is not NAME=VALUE")
+        if name in found:
+            raise ValueError(f"the label {name!r} is given twice")
+        found[name] = value
+    return found
+
+
+def _position(cursor: str) -> Position:
+    at, separator, run_id = cursor.partition("-")
+    if not (separator and run_id and at.isascii() and at.isdigit() and len(at) <= 18):
+        raise ValueError("it is not from the `next` of a page")
+    return int(at), run_id
+
+
+_FILTERS: Final[tuple[Field, ...]] = (
+    text("prefix", "Only runs whose id begins with this.", default=""),
+    several("status", {"enum": list(STATUSES)}, "Only runs with one of these statuses."),
+    text("flow", "Only runs of this flow."),
+    text("thread", "Only runs of this thread."),
+    text("owner", "Only runs of this owner."),
+    several("label", TEXT, "Only runs with this label, as NAME=VALUE.", parse=_labels),
+    text("since", "Only runs started since: 24h ago, or a time.", parse=times.point),
+    text("until", "Only runs started before: 24h ago, or a time.", parse=times.point),
+    flag("asking", "Only runs that wait for an answer."),
+    flag("children", "List child runs, too."),
+)
+
+
+@get(
+    "/runs",
+    record("counts", runs=many(named("Run")), next=maybe(TEXT), counts={"type": "object"}),
+    *_FILTERS,
+    flag("counts", "Say how many runs match, by status."),
+    text("after", "Where the page begins, from `next` of the one before.", parse=_position),
+    limit(50, 500),
+)
+def list_runs(
+    call: Call,
+    prefix: str,
+    status: list[str],
+    flow: str | None,
+    thread: str | None,
+    owner: str | None,
+    label: Mapping[str, str] | tuple[()],
+    since: datetime | None,
+    until: datetime | None,
+    asking: bool,
+    children: bool,
+    counts: bool,
+    after: Position | None,
+    limit: int,
+) -> dict[str, Any]:
+    """List runs, the last started first.
+
+    `next` is the address of the following page, or null. Paging is stable: runs that are added or
+    deleted meanwhile make no other appear twice, or not at all. Each run is as
+    `holdfast runs --json` prints it.
+    """
+    cp = call.site.cp
+    where = matching(
+        status or None,
+        flow,
+        thread,
+        owner,
+        labels=dict(label),
+        since=since,
+        until=until,
+        asking=asking,
+        roots=not children,
+        prefix=prefix,
+    )
+    page = runs.page(cp, where, behind=after, limit=limit)
+    found: dict[str, Any] = {
+        "runs": [runs.document(cp, one) for one in page.runs],
+        "next": None if page.last is None else call.url(after=f"{page.last[0]}-{page.last[1]}"),
+    }
+    if counts:
+        found["counts"] = cp.store.counts(where)
+    return found
+
+
+@get(
+    "/runs/{run_id}",
+    record(
+        "interrupts",
+        run=named("Run"),
+        timeline=many(named("Moment")),
+        children=many(named("ChildRun")),
+        checkpoint_id=maybe(TEXT),
+        state=ANYTHING,
+        damage=maybe(TEXT),
+        interrupts=many(ANYTHING),
+        cut=many(TEXT),
+    ),
+    text("at", "The state at a seq, RUN@SEQ or after a step, instead of the current one."),
+)
+def show_run(call: Call, run_id: str, at: str | None) -> dict[str, Any]:
+    """Show a run: its timeline, its state and its child runs.
+
+    As `holdfast show --json` prints it. What is too much is left out, and `cut` names it: of the
+    timeline and of the child runs the last 500 are here, a state of more than 1 MB is not. The
+    others are below /timeline, /children and /checkpoints.
+    """
+    cp = call.site.cp
+    info = runs.of_id(cp, run_id)
+    place = None if at is None else runs.find_place(cp, run_id, at)
+    shown = one_run.show(cp, info, place, most=_MOMENTS + 1)
+    document = shown._replace(moments=list(map(redacted_moment, shown.moments))).document()
+    cut = []
+    for name, most in (("timeline", _MOMENTS), ("children", _CHILDREN)):
+        if len(document[name]) > most:
+            document[name] = document[name][-most:]
+            cut.append(name)
+    document["state"], is_cut = capped(document["state"])
+    return document | {"cut": [*cut, *(["state"] if is_cut else [])]}
+
+
+@get(
+    "/runs/{run_id}/timeline",
+    record(timeline=many(named("Moment")), next=maybe(TEXT)),
+    number("after", "Begin behind this seq.", least=-1, most=MOST_SEQ),
+    flag("newest_first", "From the newest entry to the oldest."),
+    limit(200, 1000),
+)
+def run_timeline(
+    call: Call,
+    run_id: str,
+    after: int | None,
+    newest_first: bool,
+    limit: int,
+) -> dict[str, Any]:
+    """List what happened in a run, entry by entry.
+
+    `next` is the address of the following page, or null.
+    """
+    cp = call.site.cp
+    info = runs.of_id(cp, run_id)
+    found = cp.timeline(run_id, after=after, limit=limit + 1, newest_first=newest_first)
+    more = len(found) > limit
+    moments = one_run.in_words(cp, info, found[:limit])
+    return {
+        "timeline": [redacted_moment(moment)._asdict() for moment in moments],
+        "next": call.url(after=moments[-1].seq) if more else None,
+    }
+
+
+@get(
+    "/runs/{run_id}/children",
+    record(children=many(named("ChildRun")), next=maybe(TEXT), count=COUNT),
+    text("after", "Begin behind this id."),
+    limit(200, 1000),
+)
+def run_children(
+    call: Call,
+    run_id: str,
+    after: str | None,
+    limit: int,
+) -> dict[str, Any]:
+    """List the child runs of a run, and theirs, by id.
+
+    `count` is how many there are. `next` is the address of the following page, or null.
+    """
+    cp = call.site.cp
+    every = _children(cp, run_id)
+    found = [one for one in every if after is None or one["run_id"] > after]
+    shown = found[:limit]
+    more = len(found) > limit
+    return {
+        "children": shown,
+        "next": call.url(after=shown[-1]["run_id"]) if more else None,
+        "count": len(every),
+    }
+
+
+def _children(cp: SyncCheckpointer, run_id: str) -> list[dict[str, Any]]:
+    return [one._asdict() for one in cp.children(runs.of_id(cp, run_id).run_id)]
+
+
+ENDPOINTS: Final = (list_runs, show_run, run_timeline, run_children)

@@ -1,0 +1,170 @@
+"""From declared endpoints to routes: what a request gives is checked, what it gets is redacted."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from holdfast.codec.ascii_json import to_ascii
+from holdfast.engine.people.fitting import problems_with
+from holdfast.errors import InvalidIdError
+from holdfast.model import check_id
+from holdfast.views.redaction import redacted
+from holdfast.web import paths  # noqa: F401 - ids in routes
+from holdfast.web.api import problems
+from holdfast.web.api.declaring import JSON, PREFIX, Call, Endpoint, Field, described
+from holdfast.web.api.problems import ProblemError
+from holdfast.web.site import Site
+
+_INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
+_BOOLEANS: Final = {"true": True, "false": False}
+_READ_ONLY: Final = (
+    "This server only shows the store.",
+    "Start it with: holdfast ui --allow-writes, or use the command line.",
+)
+
+
+def routes(endpoints: Iterable[Endpoint]) -> list[Route]:
+    """One route for each path, with all its methods."""
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for one in endpoints:
+        by_path.setdefault(one.path, {})[one.method] = one
+    return [
+        Route(_pattern(path), partial(_answer, found), methods=list(found))
+        for path, found in by_path.items()
+    ]
+
+
+def _pattern(path: str) -> str:
+    return PREFIX + re.sub(r"{(\w+)}", r"{\1:id}", path)
+
+
+async def _answer(endpoints: Mapping[str, Endpoint], request: Request) -> Response:
+    method = "GET" if request.method == "HEAD" else request.method
+    try:
+        endpoint = endpoints[method]
+        site: Site = request.app.state.site
+        if endpoint.writes and not site.settings.allow_writes:
+            raise ProblemError(403, *_READ_ONLY)
+        given = _in_path(endpoint, request) | _in_query(endpoint, request)
+        if endpoint.writes:
+            given |= await _in_body(endpoint, request)
+        call = Call(site, request.state.who, _url_of(request))
+        return await run_in_threadpool(_called, endpoint, call, given)
+    except Exception as error:  # noqa: BLE001 - nothing of ours may show
+        return problems.of_error(request, error)
+
+
+def _called(endpoint: Endpoint, call: Call, given: dict[str, Any]) -> Response:
+    with call.site.noting_outages():
+        found = endpoint.call(call, **given)
+    if isinstance(found, Response):
+        return found
+    return Response(to_ascii(redacted(found)), media_type=JSON)
+
+
+def _in_path(endpoint: Endpoint, request: Request) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field in endpoint.in_path:
+        text = request.path_params[field.name]
+        if field.name == "run_id":
+            try:
+                found[field.name] = check_id("run_id", text)
+            except InvalidIdError as error:
+                raise ProblemError(404, str(error)) from None
+        else:
+            found[field.name] = _checked(field, _number(text))
+    return found
+
+
+def _in_query(endpoint: Endpoint, request: Request) -> dict[str, Any]:
+    known = {field.name for field in endpoint.query}
+    for name in request.query_params:
+        if name not in known:
+            raise _wrong(name, "is no parameter of this", sorted(known))
+    return {field.name: _from_query(field, request) for field in endpoint.query}
+
+
+def _from_query(field: Field, request: Request) -> Any:
+    texts = request.query_params.getlist(field.name)
+    kind = field.schema.get("type")
+    if not texts:
+        return _missing(field)
+    if kind == "array":
+        return _checked(field, texts)
+    if len(texts) > 1:
+        raise _wrong(field.name, "is given more than once")
+    if kind == "integer":
+        return _checked(field, _number(texts[0]))
+    if kind == "boolean":
+        return _checked(field, _BOOLEANS.get(texts[0], texts[0]))
+    return _checked(field, texts[0])
+
+
+async def _in_body(endpoint: Endpoint, request: Request) -> dict[str, Any]:
+    sent = await request.body()
+    media = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+    if media != JSON:
+        raise ProblemError(415, f"The body is {media}.", f"Send {JSON}.")
+    try:
+        found = json.loads(sent) if sent else {}
+    except (ValueError, RecursionError):
+        raise ProblemError(400, "The body is not JSON.", "Send a JSON object.") from None
+    if not isinstance(found, dict):
+        raise ProblemError(400, "The body is no JSON object.", _fields(endpoint.body))
+    wrong = problems_with(found, described(endpoint.body), "the body")
+    if wrong:
+        raise ProblemError(400, f"{wrong[:1].upper()}{wrong[1:]}.", _fields(endpoint.body))
+    return {
+        field.name: _checked(field, found[field.name]) if field.name in found else _missing(field)
+        for field in endpoint.body
+    }
+
+
+def _fields(fields: Sequence[Field]) -> str:
+    return f"Its fields are: {', '.join(field.name for field in fields) or 'none'}."
+
+
+def _missing(field: Field) -> Any:
+    if field.required:
+        raise _wrong(field.name, "is missing")
+    return field.default
+
+
+def _checked(field: Field, value: Any) -> Any:
+    wrong = problems_with(value, field.schema, field.name)
+    if wrong:
+        raise ProblemError(400, f"{wrong}.", field.text, parameter=field.name)
+    try:
+        return value if field.parse is None else field.parse(value)
+    except ValueError as error:
+        raise _wrong(field.name, f"can't be used: {error}") from None
+
+
+def _number(text: str) -> Any:
+    return int(text) if _INTEGER.fullmatch(text) else text
+
+
+def _wrong(name: str, why: str, known: Sequence[str] = ()) -> ProblemError:
+    advice = f"Its parameters are: {', '.join(known)}." if known else ""
+    return ProblemError(400, f"{name!r} {why}.", advice, parameter=name)
+
+
+def _url_of(request: Request) -> Callable[..., str]:
+    """Makes the address of the same request with some parameters changed."""
+
+    def url(**changed: Any) -> str:
+        items = [(k, v) for k, v in request.query_params.multi_items() if k not in changed]
+        items += [(name, str(value)) for name, value in changed.items()]
+        return f"{request.scope['path']}?{urlencode(items)}"
+
+    return url

@@ -1,0 +1,90 @@
+"""The store as a whole: who works on it, what it holds, what is wrong with it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from holdfast.engine.working.listing import list_workers
+from holdfast.views import health, runs, times, totals, verifying
+from holdfast.views.commands import Commands
+from holdfast.web.api.declaring import Call, flag, get, post, text
+from holdfast.web.api.problems import ProblemError
+from holdfast.web.api.schemas import FLAG, many, named, record
+
+_LONGEST_TALLY: Final = timedelta(days=366)
+_FINDINGS: Final = record(ok=FLAG, findings=many(named("Finding")))
+_REPORT: Final = record(ok=FLAG, verdicts={"type": "object"}, runs=many(named("Report")))
+
+
+@get("/workers", record(workers=many(named("Worker"))))
+def workers(call: Call) -> dict[str, Any]:
+    """List the processes that execute runs of the store, or wait for some."""
+    return {"workers": [one._asdict() for one in list_workers(call.site.cp.core)]}
+
+
+@get("/stats", named("Totals"))
+def stats(call: Call) -> dict[str, Any]:
+    """Count the runs, checkpoints and bytes of the store. Reads all of it."""
+    return totals.totals(call.site.cp)
+
+
+@get("/runs/{run_id}/stats", named("Totals"))
+def run_stats(call: Call, run_id: str) -> dict[str, Any]:
+    """Count the checkpoints and bytes of a run."""
+    return totals.totals(call.site.cp, runs.of_id(call.site.cp, run_id))
+
+
+@get(
+    "/tally",
+    record(hours=many(named("Hour"))),
+    text("since", "The first hour: 24h ago, or a time.", required=True, parse=times.point),
+    text("until", "Until then; by default now.", parse=times.point),
+    text("flow", "Only runs of this flow."),
+)
+def tally(call: Call, since: datetime, until: datetime | None, flow: str | None) -> dict[str, Any]:
+    """Count what runs did in each hour: at most a year of hours.
+
+    Durations are in seconds.
+    """
+    if (until or datetime.now(UTC)) - since > _LONGEST_TALLY:
+        raise ProblemError(400, "'since' is more than a year before the end.", parameter="since")
+    return {"hours": totals.hours(call.site.cp, since, until, flow)}
+
+
+@get("/doctor", _FINDINGS, flag("quick", "Do not read every run.", default=True))
+def doctor(call: Call, quick: bool) -> dict[str, Any]:
+    """Examine the store: what it survives, what is orphaned or damaged, and what to do about it.
+
+    As `holdfast doctor --json` prints it; unlike there, `quick` is the default.
+    """
+    how = health.Examination(Commands(call.site.where), quick=quick)
+    return health.document(health.examine(call.site.cp, how))
+
+
+@get("/runs/{run_id}/verify", _REPORT)
+def check_run(call: Call, run_id: str) -> dict[str, Any]:
+    """Check every byte of a run, and its claims about the world as it is now. Records nothing."""
+    return _verified(call, run_id, record_verdicts=False)
+
+
+@post("/runs/{run_id}/verify", _REPORT)
+def verify_run(call: Call, run_id: str) -> dict[str, Any]:
+    """Check a run, and record the verdicts on its claims beside it.
+
+    As `holdfast verify --json` prints it.
+    """
+    return _verified(call, run_id, record_verdicts=True)
+
+
+def _verified(call: Call, run_id: str, *, record_verdicts: bool) -> dict[str, Any]:
+    cp = call.site.cp
+    runs.of_id(cp, run_id)
+    verifier = call.site.settings.verifier
+    report = verifying.check(cp, run_id, verifier=verifier, record=record_verdicts)
+    return verifying.document([report])
+
+
+ENDPOINTS: Final = (
+    workers, stats, run_stats, tally, doctor, check_run, verify_run,
+)  # fmt: skip
