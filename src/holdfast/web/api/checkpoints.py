@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast.checkpoint import CheckpointInfo
+from holdfast.checkpoint import CheckpointInfo, RunInfo
 from holdfast.integrations.mcp.limits import select
 from holdfast.model import checkpoint_id
 from holdfast.views import comparing, runs
@@ -28,7 +28,7 @@ _OF_A_CHECKPOINT: Final = COMPONENTS["Checkpoint"]["properties"]
 )
 def list_checkpoints(
     call: Call,
-    run_id: str,
+    run: RunInfo,
     after: int | None,
     oldest_first: bool,
     step: str | None,
@@ -39,9 +39,8 @@ def list_checkpoints(
     Those that a rollback left behind are listed, too, and damaged ones, with their `damage`.
     """
     cp = call.site.cp
-    runs.of_id(cp, run_id)
     found = cp.list_checkpoints(
-        run_id, after=after, limit=limit + 1, oldest_first=oldest_first, step=step
+        run.run_id, after=after, limit=limit + 1, oldest_first=oldest_first, step=step
     )
     shown = found[:limit]
     return {
@@ -63,15 +62,14 @@ def list_checkpoints(
     ),
     text("path", "A JSON pointer to a part of the state, such as /messages/3.", default=""),
 )
-def show_checkpoint(call: Call, run_id: str, seq: int, path: str) -> dict[str, Any]:
+def show_checkpoint(call: Call, run: RunInfo, seq: int, path: str) -> dict[str, Any]:
     """Show a checkpoint with its state.
 
     A state, or a part of it, of more than 1 MB as JSON is null, and `cut` is true: give the `path`
     of a part. Of a LangGraph thread, the state is the values of its channels.
     """
     cp = call.site.cp
-    info = runs.of_id(cp, run_id)
-    found = one_run.state_at(cp, info, checkpoint_id(run_id, seq))
+    found = one_run.state_at(cp, run, checkpoint_id(run.run_id, seq))
     if found.checkpoint is None:
         raise ProblemError(409, found.damage, "Find out more with: holdfast verify RUN.")
     try:
@@ -92,15 +90,14 @@ def show_checkpoint(call: Call, run_id: str, seq: int, path: str) -> dict[str, A
     text("a", "A seq, RUN@SEQ, or a step: its newest checkpoint.", required=True),
     text("b", "The same.", required=True),
 )
-def diff_checkpoints(call: Call, run_id: str, a: str, b: str) -> dict[str, Any]:
+def diff_checkpoints(call: Call, run: RunInfo, a: str, b: str) -> dict[str, Any]:
     """Show how the state at b differs from the state at a, as a JSON Patch (RFC 6902).
 
     As `holdfast diff --json` prints it. A patch of more than 1 MB is null, and `cut` is true.
     """
     cp = call.site.cp
-    info = runs.of_id(cp, run_id)
-    places = [runs.find_place(cp, run_id, where) for where in (a, b)]
-    found = comparing.compare(cp, info, *places)
+    places = [runs.find_place(cp, run.run_id, where) for where in (a, b)]
+    found = comparing.compare(cp, run, *places)
     document = found._replace(diff=redacted_diff(found.diff)).document()
     document["patch"], cut = capped(document["patch"])
     return document | {"cut": cut}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from holdfast.checkpoint import RunInfo
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import Question
-from holdfast.views import runs, threads
+from holdfast.views import threads
 from holdfast.views.questions import document
 from holdfast.views.redaction import AsIs
 from holdfast.web.api.declaring import Call, flag, get, limit, text
@@ -35,14 +36,14 @@ def list_questions(
 @get("/runs/{run_id}/questions", _ANSWER, _ASSIGNEE, _OVERDUE, _LIMIT)
 def run_questions(
     call: Call,
-    run_id: str,
+    run: RunInfo,
     assignee: str | None,
     overdue: bool,
     limit: int,
 ) -> dict[str, Any]:
     """List the open questions of a run, in the order asked."""
-    threads.refuse(runs.of_id(call.site.cp, run_id))
-    return _listed(call, run_id, assignee, overdue, limit)
+    threads.refuse(run)
+    return _listed(call, run.run_id, assignee, overdue, limit)
 
 
 def _listed(

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.codec.ascii_json import to_ascii
-from holdfast.web.api import checkpoints, openapi, problems, questions, runs, serving, store
+from holdfast.web.api import checkpoints, openapi, questions, runs, serving, store
 from holdfast.web.api.declaring import JSON, PREFIX, Endpoint
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
@@ -24,14 +24,7 @@ async def _openapi(request: Request) -> Response:
     return Response(to_ascii(openapi.document(ENDPOINTS)), media_type=JSON)
 
 
-async def _nothing(request: Request) -> Response:
-    return problems.problem(
-        404, "There is nothing here.", f"What there is: GET {PREFIX}/openapi.json."
-    )
-
-
 ROUTES: Final[list[BaseRoute]] = [
     Route(f"{PREFIX}/openapi.json", _openapi, methods=["GET"]),
     *serving.routes(ENDPOINTS),
-    Route(f"{PREFIX}/{{rest:path}}", _nothing),
 ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from holdfast.checkpointer import SyncCheckpointer
+from holdfast.checkpoint import RunInfo
 from holdfast.heads import Position
 from holdfast.operations.listing import STATUSES, matching
 from holdfast.views import run as one_run
@@ -131,7 +131,7 @@ def list_runs(
     ),
     text("at", "The state at a seq, RUN@SEQ or after a step, instead of the current one."),
 )
-def show_run(call: Call, run_id: str, at: str | None) -> dict[str, Any]:
+def show_run(call: Call, run: RunInfo, at: str | None) -> dict[str, Any]:
     """Show a run: its timeline, its state and its child runs.
 
     As `holdfast show --json` prints it. What is too much is left out, and `cut` names it: of the
@@ -139,9 +139,8 @@ def show_run(call: Call, run_id: str, at: str | None) -> dict[str, Any]:
     others are below /timeline, /children and /checkpoints.
     """
     cp = call.site.cp
-    info = runs.of_id(cp, run_id)
-    place = None if at is None else runs.find_place(cp, run_id, at)
-    shown = one_run.show(cp, info, place, most=_MOMENTS + 1)
+    place = None if at is None else runs.find_place(cp, run.run_id, at)
+    shown = one_run.show(cp, run, place, most=_MOMENTS + 1)
     document = shown._replace(moments=list(map(redacted_moment, shown.moments))).document()
     cut = []
     for name, most in (("timeline", _MOMENTS), ("children", _CHILDREN)):
@@ -161,7 +160,7 @@ def show_run(call: Call, run_id: str, at: str | None) -> dict[str, Any]:
 )
 def run_timeline(
     call: Call,
-    run_id: str,
+    run: RunInfo,
     after: int | None,
     newest_first: bool,
     limit: int,
@@ -171,10 +170,9 @@ def run_timeline(
     `next` is the address of the following page, or null.
     """
     cp = call.site.cp
-    info = runs.of_id(cp, run_id)
-    found = cp.timeline(run_id, after=after, limit=limit + 1, newest_first=newest_first)
+    found = cp.timeline(run.run_id, after=after, limit=limit + 1, newest_first=newest_first)
     more = len(found) > limit
-    moments = one_run.in_words(cp, info, found[:limit])
+    moments = one_run.in_words(cp, run, found[:limit])
     return {
         "timeline": [redacted_moment(moment)._asdict() for moment in moments],
         "next": call.url(after=moments[-1].seq) if more else None,
@@ -189,7 +187,7 @@ def run_timeline(
 )
 def run_children(
     call: Call,
-    run_id: str,
+    run: RunInfo,
     after: str | None,
     limit: int,
 ) -> dict[str, Any]:
@@ -197,8 +195,7 @@ def run_children(
 
     `count` is how many there are. `next` is the address of the following page, or null.
     """
-    cp = call.site.cp
-    every = _children(cp, run_id)
+    every = [one._asdict() for one in call.site.cp.children(run.run_id)]
     found = [one for one in every if after is None or one["run_id"] > after]
     shown = found[:limit]
     more = len(found) > limit
@@ -207,10 +204,6 @@ def run_children(
         "next": call.url(after=shown[-1]["run_id"]) if more else None,
         "count": len(every),
     }
-
-
-def _children(cp: SyncCheckpointer, run_id: str) -> list[dict[str, Any]]:
-    return [one._asdict() for one in cp.children(runs.of_id(cp, run_id).run_id)]
 
 
 ENDPOINTS: Final = (list_runs, show_run, run_timeline, run_children)

@@ -17,11 +17,11 @@ from starlette.routing import Route
 from holdfast.codec.ascii_json import to_ascii
 from holdfast.engine.people.fitting import problems_with
 from holdfast.errors import InvalidIdError
-from holdfast.model import check_id
+from holdfast.views import runs
 from holdfast.views.redaction import redacted
 from holdfast.web import paths  # noqa: F401 - ids in routes
 from holdfast.web.api import problems
-from holdfast.web.api.declaring import JSON, PREFIX, Call, Endpoint, Field, described
+from holdfast.web.api.declaring import JSON, PREFIX, RUN_ID, Call, Endpoint, Field, described
 from holdfast.web.api.problems import ProblemError
 from holdfast.web.site import Site
 
@@ -51,38 +51,38 @@ def _pattern(path: str) -> str:
 async def _answer(endpoints: Mapping[str, Endpoint], request: Request) -> Response:
     method = "GET" if request.method == "HEAD" else request.method
     try:
-        endpoint = endpoints[method]
-        site: Site = request.app.state.site
-        if endpoint.writes and not site.settings.allow_writes:
-            raise ProblemError(403, *_READ_ONLY)
-        given = _in_path(endpoint, request) | _in_query(endpoint, request)
-        if endpoint.writes:
-            given |= await _in_body(endpoint, request)
-        call = Call(site, request.state.who, _url_of(request))
-        return await run_in_threadpool(_called, endpoint, call, given)
+        sent = await request.body()
+        return await run_in_threadpool(_called, endpoints[method], request, sent)
     except Exception as error:  # noqa: BLE001 - nothing of ours may show
         return problems.of_error(request, error)
 
 
-def _called(endpoint: Endpoint, call: Call, given: dict[str, Any]) -> Response:
-    with call.site.noting_outages():
-        found = endpoint.call(call, **given)
+def _called(endpoint: Endpoint, request: Request, sent: bytes) -> Response:
+    site: Site = request.app.state.site
+    if endpoint.writes and not site.settings.allow_writes:
+        raise ProblemError(403, *_READ_ONLY)
+    with site.noting_outages():
+        given = _in_path(endpoint, request, site) | _in_query(endpoint, request)
+        if endpoint.writes:
+            given |= _in_body(endpoint, request, sent)
+        found = endpoint.call(Call(site, request.state.who, _url_of(request)), **given)
     if isinstance(found, Response):
         return found
     return Response(to_ascii(redacted(found)), media_type=JSON)
 
 
-def _in_path(endpoint: Endpoint, request: Request) -> dict[str, Any]:
+def _in_path(endpoint: Endpoint, request: Request, site: Site) -> dict[str, Any]:
+    """What the path names: the run itself, which is there, and numbers."""
     found: dict[str, Any] = {}
     for field in endpoint.in_path:
         text = request.path_params[field.name]
-        if field.name == "run_id":
-            try:
-                found[field.name] = check_id("run_id", text)
-            except InvalidIdError as error:
-                raise ProblemError(404, str(error)) from None
-        else:
+        if field is not RUN_ID:
             found[field.name] = _checked(field, _number(text))
+            continue
+        try:
+            found["run"] = runs.of_id(site.cp, text)
+        except InvalidIdError as error:
+            raise ProblemError(404, str(error)) from None
     return found
 
 
@@ -110,8 +110,7 @@ def _from_query(field: Field, request: Request) -> Any:
     return _checked(field, texts[0])
 
 
-async def _in_body(endpoint: Endpoint, request: Request) -> dict[str, Any]:
-    sent = await request.body()
+def _in_body(endpoint: Endpoint, request: Request, sent: bytes) -> dict[str, Any]:
     media = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
     if media != JSON:
         raise ProblemError(415, f"The body is {media}.", f"Send {JSON}.")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from holdfast.checkpoint import RunInfo
 from holdfast.engine.working.listing import list_workers
-from holdfast.views import health, runs, times, totals, verifying
+from holdfast.views import health, times, totals, verifying
 from holdfast.views.commands import Commands
 from holdfast.web.api.declaring import Call, flag, get, post, text
 from holdfast.web.api.problems import ProblemError
@@ -30,9 +31,9 @@ def stats(call: Call) -> dict[str, Any]:
 
 
 @get("/runs/{run_id}/stats", named("Totals"))
-def run_stats(call: Call, run_id: str) -> dict[str, Any]:
+def run_stats(call: Call, run: RunInfo) -> dict[str, Any]:
     """Count the checkpoints and bytes of a run."""
-    return totals.totals(call.site.cp, runs.of_id(call.site.cp, run_id))
+    return totals.totals(call.site.cp, run)
 
 
 @get(
@@ -63,25 +64,24 @@ def doctor(call: Call, quick: bool) -> dict[str, Any]:
 
 
 @get("/runs/{run_id}/verify", _REPORT)
-def check_run(call: Call, run_id: str) -> dict[str, Any]:
+def check_run(call: Call, run: RunInfo) -> dict[str, Any]:
     """Check every byte of a run, and its claims about the world as it is now. Records nothing."""
-    return _verified(call, run_id, record_verdicts=False)
+    return _verified(call, run, record_verdicts=False)
 
 
 @post("/runs/{run_id}/verify", _REPORT)
-def verify_run(call: Call, run_id: str) -> dict[str, Any]:
+def verify_run(call: Call, run: RunInfo) -> dict[str, Any]:
     """Check a run, and record the verdicts on its claims beside it.
 
     As `holdfast verify --json` prints it.
     """
-    return _verified(call, run_id, record_verdicts=True)
+    return _verified(call, run, record_verdicts=True)
 
 
-def _verified(call: Call, run_id: str, *, record_verdicts: bool) -> dict[str, Any]:
+def _verified(call: Call, run: RunInfo, *, record_verdicts: bool) -> dict[str, Any]:
     cp = call.site.cp
-    runs.of_id(cp, run_id)
     verifier = call.site.settings.verifier
-    report = verifying.check(cp, run_id, verifier=verifier, record=record_verdicts)
+    report = verifying.check(cp, run.run_id, verifier=verifier, record=record_verdicts)
     return verifying.document([report])
 
 
