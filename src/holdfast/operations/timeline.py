@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from functools import partial
 from itertools import chain, islice, takewhile
@@ -16,6 +17,7 @@ from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import state_seq
 from holdfast.kernel.pages import Found, pass_by
+from holdfast.kernel.playback import Branch
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, check_id, erases, lost
 from holdfast.operations.reading import check_limit, newest_readable, outages_named
 from holdfast.store import PAGE
@@ -49,10 +51,12 @@ def timeline(
     after: int | None = None,
     limit: int | None = None,
     newest_first: bool = False,
+    kinds: Collection[str] = (),
 ) -> list[Moment]:
     """The moments of a run, oldest or newest first: all, or at most `limit`.
 
-    Give the last `seq` of one page as `after` for the next. Times come from the clocks of the
+    Give the last `seq` of one page as `after` for the next. With `kinds`, only the moments of
+    these, and damaged ones, whose kind may have been any. Times come from the clocks of the
     processes that wrote it, for information: order is by `seq`. Raises `CheckpointNotFoundError`.
     """
     check_id("run_id", run_id)
@@ -63,20 +67,36 @@ def timeline(
             raise CheckpointNotFoundError(run_id)
         page = PAGE if limit is None else min(max(limit, 1) + 1, PAGE)
         entries = core.journals.scan(run_id, after=after, newest_first=newest_first, page=page)
-        # Of the newest ones one more: the one before says how long the run waited.
-        most = None if limit is None else limit + newest_first
         damage: dict[int, str] = {}
-        found = sorted(
-            map(partial(_placed, core, damage), islice(entries, most)), key=lambda e: e.seq
+        placed = map(partial(_placed, core, damage), entries)
+        wanted = (
+            pair
+            for pair in _with_the_one_before(placed, newest_first=newest_first)
+            if not kinds or pair[0].kind in kinds or pair[0].seq in damage
         )
-        branch = _branch(core, head, found)
-        moments = [
+        found = list(islice(wanted, limit))
+        branch = _branch(core, head, [entry for entry, _ in found], every=not kinds)
+        return [
             _damaged(entry, damage[entry.seq])
             if entry.seq in damage
             else _moment(core, entry, before if before and before.at else None, branch)
-            for before, entry in zip([None, *found], found, strict=False)
+            for entry, before in found
         ]
-    return moments[::-1][:limit] if newest_first else moments
+
+
+def _with_the_one_before(
+    entries: Iterable[Entry], *, newest_first: bool
+) -> Iterator[tuple[Entry, Entry | None]]:
+    """Each entry with the one before it in the journal, which says how long the run waited."""
+    last: Entry | None = None
+    for entry in entries:
+        if not newest_first:
+            yield entry, last
+        elif last is not None:
+            yield last, entry
+        last = entry
+    if newest_first and last is not None:
+        yield last, None
 
 
 def _placed(core: Core, damage: dict[int, str], found: Found) -> Entry:
@@ -101,22 +121,29 @@ def _damaged(entry: Entry, reason: str) -> Moment:
     )
 
 
-def _branch(core: Core, head: Entry, page: list[Entry]) -> set[int]:
-    """The seqs on a page whose checkpoints led to the current state."""
+def _branch(core: Core, head: Entry, page: list[Entry], *, every: bool) -> set[int] | Branch:
+    """The seqs on a page whose checkpoints led to the current state.
+
+    If `every` entry is on it, from its first to its last, those are not read again.
+    """
     found: set[int] = set()
+    if not page:
+        return found
+    page = sorted(page, key=lambda entry: entry.seq)
+    if not every:
+        return Branch(core.journals, head, page[0].seq - 1)
     wanted = state_seq(head)
-    if page:
-        last = page[-1].seq
-        everything = core.journals.entries(head.run, newest_first=True, damage=pass_by)
-        newer = everything if last < head.seq else ()
-        for entry in chain(takewhile(lambda entry: entry.seq > last, newer), reversed(page)):
-            if entry.seq == wanted:
-                found.add(entry.seq)
-                wanted = entry.parent
+    last = page[-1].seq
+    everything = core.journals.entries(head.run, newest_first=True, damage=pass_by)
+    newer = everything if last < head.seq else ()
+    for entry in chain(takewhile(lambda entry: entry.seq > last, newer), reversed(page)):
+        if entry.seq == wanted:
+            found.add(entry.seq)
+            wanted = entry.parent
     return found
 
 
-def _moment(core: Core, entry: Entry, before: Entry | None, branch: set[int]) -> Moment:
+def _moment(core: Core, entry: Entry, before: Entry | None, branch: set[int] | Branch) -> Moment:
     since = 0.0 if before is None else (entry.at - before.at) / 1e6
     info = CheckpointInfo(entry)
     due = None

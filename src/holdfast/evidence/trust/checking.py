@@ -45,7 +45,8 @@ class Checker:
 
     Without a verifier the world is not looked at: the last recorded verdicts count. `others` are
     asked first, and the verifier checks what they leave. With `record_errors=False`, claims that
-    could not be checked at all leave no trace; with `record=False`, none do.
+    could not be checked at all leave no trace; with `record=False`, none do. Verdicts are recorded
+    with who asked for them, `by`, if that is known.
     """
 
     def __init__(
@@ -56,12 +57,14 @@ class Checker:
         others: Others | None = None,
         record_errors: bool = True,
         record: bool = True,
+        by: str | None = None,
     ) -> None:
         self._core = core
         self._verifier = verifier
         self._others = others
         self._record_errors = record_errors
         self._records = record
+        self._by = by
 
     def check(self, entry: Entry) -> Standing:
         """Check a checkpoint: everything that was claimed on its branch up to it."""
@@ -198,7 +201,8 @@ class Checker:
             digests = {entry.seq: entry.digest for entry in look.branch}
             run = look.branch[0].run
             try:
-                self._core.drive(records.record(self._core, run, standings, checked, digests))
+                recording = records.record(self._core, run, standings, checked, digests, self._by)
+                self._core.drive(recording)
             except CheckpointCorruptedError as error:  # of the verdicts: no reason to distrust
                 _log.warning("%s; what was found now is not recorded", error)
 

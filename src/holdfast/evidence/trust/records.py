@@ -6,17 +6,19 @@ shown. Nothing here is ever a reason to trust a checkpoint.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from holdfast.codec.meta import Meta, dump_meta
+from holdfast.codec.meta import WORKER, Meta, dump_meta
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.evidence.trust.rule import BoundClaim, Standing, claim_name
 from holdfast.evidence.verdicts import Verdict, VerificationStatus
 from holdfast.kernel.appending import append
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
+from holdfast.kernel.processes import this_host
 from holdfast.model import Entry, Kind, Status, verdict_journal
 
 _FEW: Final = 8  # verdicts to read first: most questions are about what was just checked
@@ -39,10 +41,12 @@ def record(
     found: Sequence[Standing],
     checked: Iterable[tuple[BoundClaim, Verdict]],
     digests: Mapping[int, bytes],
+    by: str | None = None,
 ) -> Op[Entry]:
     """Append what was found, in one entry of the run's verdict journal.
 
-    `digests` are those of the checkpoints that `found` and `checked` speak of.
+    `digests` are those of the checkpoints that `found` and `checked` speak of, and `by` is who
+    had them checked, if somebody did.
     """
     by_seq: dict[int, list[dict[str, Any]]] = {}
     for claim, verdict in checked:
@@ -57,7 +61,10 @@ def record(
         Kind.VERDICT.value,
         Status.OPEN.value,
         core.journals.encode(value),
-        meta=dump_meta({"checkpoints": concerned}),
+        meta=dump_meta(
+            {"checkpoints": concerned, WORKER: f"{this_host()}:{os.getpid()}"}
+            | ({} if by is None else {"by": by})
+        ),
     )
     return (yield from append(core, verdict_journal(run), draft))
 
@@ -78,7 +85,7 @@ def findings(
     claims = {entry.seq: set(digests) for entry, digests in asked}
     digests = {entry.seq: entry.digest.hex() for entry, _ in asked if claims[entry.seq]}
     known = dict.fromkeys(digests, NOTHING)
-    for note in _notes(core, run, digests, decides=decides):
+    for note in notes(core, run, digests, decides=decides):
         for seq in {*note.found, *note.checked}:
             status, at, verdicts = known[seq]
             if at is None and seq in note.found:
@@ -99,7 +106,7 @@ def ever_held(core: Core, checkpoint: Entry) -> bool | None:
     """
     digests = {checkpoint.seq: checkpoint.digest.hex()}
     asked: bool | None = None
-    for note in _notes(core, checkpoint.run, digests, decides=True):
+    for note in notes(core, checkpoint.run, digests, decides=True):
         status = note.found.get(checkpoint.seq)
         if status is VerificationStatus.VERIFIED:
             return True
@@ -107,18 +114,23 @@ def ever_held(core: Core, checkpoint: Entry) -> bool | None:
     return asked
 
 
-class _Note(NamedTuple):
+class Note(NamedTuple):
     """What one entry of a verdict journal says about checkpoints, by their seq."""
 
     at: int
     found: dict[int, VerificationStatus]
-    checked: dict[int, dict[str, Verdict]]
+    checked: dict[int, dict[str, Verdict]]  # then by `BoundClaim.name`
+    worker: str | None  # host and pid of the process that checked them
+    by: str | None  # who asked for it, if somebody did
 
 
-def _notes(core: Core, run: str, digests: Mapping[int, str], *, decides: bool) -> Iterator[_Note]:
-    """The notes on these checkpoints, newest first.
+def notes(
+    core: Core, run: str, digests: Mapping[int, str], *, decides: bool = False
+) -> Iterator[Note]:
+    """What was recorded on these checkpoints, newest first. Blocks.
 
-    One that can't be read is skipped; if something is decided by it, it raises.
+    `digests` are theirs, in hex, by seq. What can't be read is skipped; if something is decided by
+    it, it raises `CheckpointCorruptedError`.
     """
 
     def unreadable(error: Exception) -> None:
@@ -133,11 +145,12 @@ def _notes(core: Core, run: str, digests: Mapping[int, str], *, decides: bool) -
         if entry.kind != Kind.VERDICT or entry.status == Status.DELETED:
             continue
         try:
-            concerned = set(Meta(entry).checkpoints)
+            meta = Meta(entry)
+            concerned = set(meta.checkpoints)
             if concerned.isdisjoint(digests):
                 continue
             value = core.journals.value(entry.run, entry.seq)
-            note = _Note(
+            note = Note(
                 entry.at,
                 {
                     seq: VerificationStatus(status)
@@ -149,6 +162,8 @@ def _notes(core: Core, run: str, digests: Mapping[int, str], *, decides: bool) -
                     for seq, digest, given in value["checked"]
                     if digests.get(seq) == digest
                 },
+                meta.worker,
+                meta.by,
             )
         except (KeyError, TypeError, ValueError) as error:
             unreadable(error)

@@ -1,0 +1,117 @@
+"""One entry of a journal: what it says of itself, and its value."""
+
+from typing import Any, Final, NamedTuple
+
+from holdfast.checkpoint import to_datetime
+from holdfast.checkpointer import SyncCheckpointer
+from holdfast.codec import readable
+from holdfast.codec.meta import Meta
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.kernel.pages import pass_by
+from holdfast.model import Entry, Kind
+from holdfast.views.errors import NotFoundError
+from holdfast.views.legible import at_pointer, legible
+
+KINDS: Final = tuple(kind.value for kind in Kind if kind not in (Kind.MEMBER, Kind.VERDICT))
+"""What an entry of a run can be."""
+
+LARGEST: Final = 64 << 20
+"""Bytes of a value that is read for a page."""
+
+
+class Looked(NamedTuple):
+    """What can be read of an entry."""
+
+    seq: int
+    entry: Entry | None
+    damage: str  # what is wrong with it, or with its value; empty if nothing is
+    facts: dict[str, Any]  # by name, for people
+    meta: Any  # its metadata, legible
+    value: Any  # legible; None if it has none
+
+
+def look(cp: SyncCheckpointer, run: str, seq: int) -> Looked:
+    """An entry of a run. Damage is told, not raised; raises `NotFoundError` if there is none."""
+    journals = cp.core.journals
+    damage = ""
+    try:
+        entry = journals.entry(run, seq)
+    except CheckpointCorruptedError as error:
+        damage, entry = error.reason, error.entry or _stored(cp, run, seq)
+    else:
+        entry = entry or _stored(cp, run, seq)
+        if entry is None:
+            raise NotFoundError(f"run {run!r} has no entry {seq}")
+    if entry is None:
+        return Looked(seq, None, damage, {}, None, None)
+    meta: Any = None
+    value: Any = None
+    try:
+        meta = legible(dict(Meta(entry).fields))
+        value = None if damage else value_of(cp, entry)
+    except CheckpointCorruptedError as error:
+        damage = damage or error.reason
+    return Looked(seq, entry, damage, _facts(entry), meta or None, value)
+
+
+def value_of(cp: SyncCheckpointer, entry: Entry, pointer: str = "") -> Any:
+    """The value of an entry, or a part of it, legible; None if it has none, or a huge one.
+
+    Raises `CheckpointCorruptedError`, and `LookupError` if there is nothing at the pointer.
+    """
+    if not 0 < entry.size <= LARGEST:
+        return None
+    read = cp.core.journals.value(entry.run, entry.seq, as_data=True)
+    return at_pointer(legible(readable.to_json(read)), pointer)
+
+
+def advice(run: str, seq: int, last_good: int | None) -> list[tuple[str, ...]]:
+    """The commands that help with a damaged entry: the name of each, the run, and the rest."""
+    found: list[tuple[str, ...]] = [("verify", run)]
+    if last_good is not None:
+        found.append(("rollback", run, str(last_good)))
+    return found
+
+
+def last_good(cp: SyncCheckpointer, run: str, before: int) -> int | None:
+    """The newest checkpoint before a damaged entry that loads; None if none of the next few does."""
+    tried = 0
+    for info in cp.iter_checkpoints(run, after=before):
+        if info.damage:
+            continue
+        tried += 1
+        try:
+            if cp.load(run, seq=info.seq) is not None:
+                return info.seq
+        except CheckpointCorruptedError:
+            pass
+        if tried == _TRIED:
+            break
+    return None
+
+
+_TRIED: Final = 5
+
+
+def _stored(cp: SyncCheckpointer, run: str, seq: int) -> Entry | None:
+    """What is left of an entry that was deleted, or can't be proved."""
+    found = cp.core.journals.entries(run, after=seq - 1, page=1, damage=pass_by)
+    entry = next(found, None)
+    return entry if entry is not None and entry.seq == seq else None
+
+
+def _facts(entry: Entry) -> dict[str, Any]:
+    named = {
+        "status": entry.status,
+        "type": entry.type,
+        "step": entry.step,
+        "index": entry.step_index,
+        "at": to_datetime(entry.at),
+        "builds on": None if entry.parent is None else f"@{entry.parent}",
+        "term": f"@{entry.term}",
+        "flow": entry.flow,
+        "thread": entry.thread,
+        "owner": entry.owner,
+        "digest": entry.digest.hex(),
+    }
+    return {name: value for name, value in named.items() if value is not None}

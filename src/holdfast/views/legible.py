@@ -1,0 +1,162 @@
+"""Stored values as text for a page: what is large is cut, summarised, or left to be asked for.
+
+Nothing here raises, whatever was stored: the text may come from anyone.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from holdfast.codec.summaries import summary
+from holdfast.errors.base import one_line
+from holdfast.integrations.langgraph import plain
+from holdfast.views.messages import said, who
+from holdfast.views.redaction import redacted
+from holdfast.views.words import size
+
+INLINE: Final = 2_000
+"""Characters of a value that are shown at once."""
+
+LARGEST: Final = 1_000_000
+"""Characters of a value that are shown if somebody asks; more can be downloaded."""
+
+_SHORT: Final = 72  # characters that fit on a line
+_BYTES: Final = "$bytes"
+
+
+class Text(NamedTuple):
+    """A value as text."""
+
+    text: str  # all of it, or its beginning
+    size: int  # characters of the value as JSON
+    pointer: str = ""  # the JSON pointer of the value in its state
+    is_cut: bool = False
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether it can only be downloaded."""
+        return self.size > LARGEST
+
+
+class Field(NamedTuple):
+    """A part of a value, by its name: an item of a dict or of a list."""
+
+    name: str
+    value: Text
+    messages: tuple[tuple[str, str], ...] = ()  # who says what, if it is a conversation
+
+
+def legible(tree: Any) -> Any:
+    """A value in JSON's form without secrets; arrays, frames and bytes are a line about each."""
+    return _summarised(redacted(tree))
+
+
+def text_of(tree: Any, pointer: str = "", *, most: int = INLINE, messages: bool = False) -> Text:
+    """The text of what `legible` gave, at most so many characters of it.
+
+    With `messages`, one that looks like a message of an agent is what somebody says.
+    """
+    if isinstance(tree, str):
+        return Text(_clean(tree[:most]) if _is_prose(tree) else _compact(tree)[:most], len(tree),
+                    pointer, len(tree) > most)  # fmt: skip
+    if messages and plain.is_message(tree):
+        spoken = f"{who(tree)}: {' '.join(said(tree)).strip()}"
+        return Text(_clean(spoken[:most]), len(spoken), pointer, len(spoken) > most)
+    text = _compact(tree)
+    length = len(text)
+    if length > _SHORT:
+        text = _indented(tree, most)
+    return Text(_clean(text), length, pointer, length > most)
+
+
+def fields_of(
+    tree: Any, pointer: str = "", *, most: int, messages: bool = False
+) -> tuple[list[Field], int]:
+    """The first parts of what `legible` gave, and how many parts it has."""
+    if isinstance(tree, dict):
+        parts = [(_name(key), f"{pointer}/{escaped(key)}", key) for key in list(tree)[:most]]
+    elif isinstance(tree, list):
+        parts = [(f"[{at}]", f"{pointer}/{at}", at) for at in range(min(most, len(tree)))]
+    else:
+        return [Field("", text_of(tree, pointer))], 1
+    found = []
+    for name, place, key in parts:
+        value = tree[key]
+        spoken = plain.messages(value) if messages else None
+        told = tuple(map(_message, spoken[-_MESSAGES:])) if spoken else ()
+        found.append(Field(name, text_of(value, place), told))
+    return found, len(tree)
+
+
+def at_pointer(tree: Any, pointer: str) -> Any:
+    """The part of a JSON value at a JSON pointer. Raises `LookupError` if there is none."""
+    for part in pointer.split("/")[1:] if pointer else ():
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(tree, dict) and name in tree:
+            tree = tree[name]
+        elif isinstance(tree, list) and name.isascii() and name.isdigit() and len(name) < 12:
+            if int(name) >= len(tree):
+                raise LookupError(pointer)
+            tree = tree[int(name)]
+        else:
+            raise LookupError(pointer)
+    return tree
+
+
+def escaped(part: object) -> str:
+    """A key as a JSON pointer has it."""
+    return str(part).replace("~", "~0").replace("/", "~1")
+
+
+_MESSAGES: Final = 40  # of a conversation that are shown: the newest
+
+
+def _message(message: Mapping[str, Any]) -> tuple[str, str]:
+    text = "\n".join(said(message))
+    cut = f"{text[:INLINE]}…" if len(text) > INLINE else text
+    return one_line(who(message)), _clean(cut)
+
+
+def _summarised(tree: Any) -> Any:
+    if isinstance(tree, list):
+        return list(map(_summarised, tree))
+    if not isinstance(tree, dict):
+        return tree
+    text = summary(tree)
+    if text is not None:
+        return f"<{text}>"
+    if len(tree) == 1 and isinstance(tree.get(_BYTES), str):
+        encoded = tree[_BYTES].rstrip("=")
+        return f"<bytes, {size(len(encoded) * 3 // 4)}>"
+    return {key: _summarised(item) for key, item in tree.items()}
+
+
+def _name(key: str) -> str:
+    return one_line(key) if len(key) <= 200 else f"{one_line(key[:200])}…"
+
+
+def _is_prose(text: str) -> bool:
+    return len(text) > _SHORT or "\n" in text or (text.startswith("<") and text.endswith(">"))
+
+
+def _compact(tree: Any) -> str:
+    return json.dumps(tree, ensure_ascii=False)
+
+
+def _indented(tree: Any, most: int) -> str:
+    """The beginning of the value on many lines."""
+    found: list[str] = []
+    length = 0
+    for chunk in json.JSONEncoder(ensure_ascii=False, indent=2).iterencode(tree):
+        found.append(chunk)
+        length += len(chunk)
+        if length > 2 * most:  # lines are indented
+            break
+    return "".join(found)[: 2 * most]
+
+
+def _clean(text: str) -> str:
+    """The text with its lines, and with everything else that can't be seen escaped."""
+    if text.isprintable():
+        return text
+    return "\n".join(one_line(line.replace("\t", "    ")) for line in text.split("\n"))
