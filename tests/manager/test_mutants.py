@@ -101,12 +101,12 @@ def shows_verdicts_on_anything(patch: pytest.MonkeyPatch) -> None:
 
         __hash__ = None  # type: ignore[assignment]
 
-    real = records._notes
+    real = records.notes
 
-    def notes(core: Core, run: str, digests: Any, *, decides: bool) -> Any:
+    def notes(core: Core, run: str, digests: Any, *, decides: bool = False) -> Any:
         return real(core, run, Any_(digests), decides=decides)
 
-    patch.setattr(records, "_notes", notes)
+    patch.setattr(records, "notes", notes)
 
 
 def commits_twice(patch: pytest.MonkeyPatch) -> None:

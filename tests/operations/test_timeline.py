@@ -94,3 +94,21 @@ def test_a_child_run_and_a_release_are_told_as_such(cp: hf.SyncCheckpointer) -> 
         "child run run//fetch",
         "released",
     ]
+
+
+def test_moments_of_some_kinds_know_what_is_current_and_how_long_was_waited(
+    cp: hf.SyncCheckpointer,
+) -> None:
+    for number in range(4):
+        cp.save("run", {"n": number}, step=f"s{number}")
+    cp.rollback("run", seq=2)
+    cp.save("run", {"n": 9}, step="again")
+    every = {moment.seq: moment for moment in cp.timeline("run")}
+    saved = cp.timeline("run", kinds=("checkpoint",))
+    assert [(moment.step, moment.current) for moment in saved] == [
+        ("s0", True), ("s1", True), ("s2", False), ("s3", False), ("again", True)
+    ]  # fmt: skip
+    assert all(moment == every[moment.seq] for moment in saved)
+    newest = cp.timeline("run", kinds=("rollback", "open"), newest_first=True)
+    assert newest == [every[5], every[0]]
+    assert cp.timeline("run", kinds=("checkpoint",), newest_first=True, limit=1) == [every[6]]

@@ -6,6 +6,7 @@ from difflib import SequenceMatcher
 from typing import Any, Final, NamedTuple
 
 from holdfast.codec.summaries import is_summarised
+from holdfast.errors.base import one_line
 from holdfast.operations.diff import Change, Diff
 from holdfast.views.legible import Text, escaped, legible, text_of
 from holdfast.views.redaction import HIDDEN, redacted_diff
@@ -14,6 +15,7 @@ MOST: Final = 300
 """Changes that are shown at once."""
 
 _SIGNS: Final = {"add": "+", "remove": "-", "replace": "~"}
+_LONGEST_PATH: Final = 300
 _LONG: Final = 48  # characters of a text that is compared by word
 _LONGEST: Final = 8_000
 _TOKENS: Final = 1_200  # words and spaces: comparing takes their square
@@ -64,7 +66,7 @@ def differences(diff: Diff, old: Any, *, messages: bool = False, most: int = MOS
 
 def _difference(change: Change, words: tuple[Word, ...], *, messages: bool) -> Difference:
     pointer = "".join(f"/{escaped(part)}" for part in change.path)
-    path = str(change._replace(op="add", new=None))[2:].removesuffix(": null")
+    path = _path(change)
     old = None if change.op == "add" else text_of(legible(change.old), pointer, messages=messages)
     new = (
         None if change.op == "remove" else text_of(legible(change.new), pointer, messages=messages)
@@ -74,6 +76,20 @@ def _difference(change: Change, words: tuple[Word, ...], *, messages: bool) -> D
         old, new = (each._replace(text=text) for each, text in zip((old, new), told, strict=True)
                     if each is not None)  # fmt: skip
     return Difference(_SIGNS[change.op], path, old, new, words)
+
+
+def _path(change: Change) -> str:
+    """Where it is, for people; the first key as it is: steps have brackets in their names."""
+    if not change.path:
+        return "the whole state"
+    first, *rest = change.path
+    text = one_line(str(first)) if isinstance(first, str) else f"[{first}]"
+    for part in rest:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if part.isidentifier() else f"[{part!r}]"
+    return text if len(text) <= _LONGEST_PATH else f"{text[:_LONGEST_PATH]}…"
 
 
 def _words(change: Change) -> tuple[Word, ...]:

@@ -13,7 +13,7 @@ from holdfast.kernel.entries import is_live, state_seq
 from holdfast.kernel.pages import pass_by
 from holdfast.kernel.playback import Branch
 from holdfast.model import CARRY_STATE, Entry, Kind, checkpoint_id
-from holdfast.operations.diff import diff_values
+from holdfast.operations.diff import Change, diff_values
 from holdfast.operations.reading import is_folded, newest_readable
 from holdfast.views import threads
 from holdfast.views.differences import Differences, differences
@@ -24,6 +24,8 @@ FIELDS: Final = 100
 
 LARGE: Final = 2 << 20
 """Bytes of states that are not read together with a page, but for it later."""
+
+_INTERNAL: Final = ("__", "branch:")
 
 
 class Row(NamedTuple):
@@ -116,8 +118,23 @@ def change(cp: SyncCheckpointer, info: RunInfo, chosen: Selected) -> Differences
     old: Any = {} if isinstance(new, dict) else None
     if chosen.before is not None:
         old = state_of(cp, info, chosen.before)
+    return compared(info, old, new)
+
+
+def compared(info: RunInfo, old: Any, new: Any) -> Differences:
+    """How two states of a run differ, or of two runs of a flow."""
     found = diff_values(old, new, "before", "after")
-    return differences(found, old, messages=info.flow == threads.FLOW)
+    is_thread = info.flow == threads.FLOW
+    if is_thread:
+        told = (change for change in found.changes if not _is_control(change))
+        found = found._replace(changes=tuple(told))
+    return differences(found, old, messages=is_thread)
+
+
+def _is_control(change: Change) -> bool:
+    """Whether it is about a channel by which LangGraph passes control, and that has no value."""
+    name = str(change.path[0]) if change.path else ""
+    return name.startswith(_INTERNAL) and not change.old and not change.new
 
 
 def fields(cp: SyncCheckpointer, info: RunInfo, seq: int, *, start: int = 0) -> Fields:
