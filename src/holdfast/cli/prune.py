@@ -5,17 +5,14 @@ from typing import Final
 
 import click
 
-from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._options import age, dry_run, option
 from holdfast.cli._progress import progress
 from holdfast.cli._runs import run_argument, run_ids
 from holdfast.cli._session import Session, as_command
 from holdfast.model import Retention
-from holdfast.operations.retention import UNFINISHED, Swept
-from holdfast.views import threads, words
+from holdfast.views import pruning, words
 
-_THREAD: Final = "langgraph"  # in the place of a status
 _NAMED: Final = 5  # runs that are not changed; with --json all of them
 
 
@@ -71,7 +68,7 @@ def command(
         swept = []
         with progress("pruning", len(names)) as advance:
             for name in names:
-                swept.append(_retain(cp, name, policy, dry_run=dry_run))
+                swept.append(pruning.sweep(cp, name, policy, dry_run=dry_run))
                 advance()
     gone = [one for one in swept if one.checkpoints or one.whole]
     refused = [one for one in swept if one.refused]
@@ -86,40 +83,12 @@ def command(
         verb = "would be deleted" if dry_run else "deleted"
         _show.say(f"{words.plural(total, 'checkpoint')} of {words.plural(len(gone), 'run')} {verb}")
         for one in refused[:_NAMED]:
-            _show.say(f"{_show.clean(one.run_id)} is not changed: {_why(one.refused)}", "yellow")
+            _show.say(
+                f"{_show.clean(one.run_id)} is not changed: {pruning.why_kept(one.refused)}",
+                "yellow",
+            )
         if len(refused) > _NAMED:
             more = words.plural(len(refused) - _NAMED, "more run")
             _show.say(f"and {more} for such reasons", "yellow")
 
-    document = {
-        "dry_run": dry_run,
-        "checkpoints": total,
-        "runs": [
-            {"run_id": one.run_id, "checkpoints": one.checkpoints, "whole": one.whole}
-            for one in gone
-        ],
-        "refused": {one.run_id: one.refused for one in refused},
-    }
-    session.show(document, draw)
-
-
-def _retain(cp: SyncCheckpointer, run: str, policy: Retention, *, dry_run: bool) -> Swept:
-    """Apply the policy to a run; of a thread of LangGraph's, only what deletes all of it."""
-    info = cp.run(run)
-    if info is not None and info.flow == threads.FLOW and policy.thins_runs:
-        would = cp.retain(run, dry_run=True)
-        if not would.whole:
-            why = UNFINISHED if would.refused == UNFINISHED else _THREAD
-            return Swept(run, 0, whole=False, refused=why)
-    return cp.retain(run, dry_run=dry_run)
-
-
-def _why(status: str) -> str:
-    """Why a run of this status needs its checkpoints."""
-    if status == _THREAD:
-        return "it is a thread of LangGraph's; prune it with HoldfastSaver.prune([thread])"
-    if status == UNFINISHED:
-        return "it waits for an answer, or has nodes to execute; delete it with holdfast forget"
-    if status == "failed":
-        return "it failed, and needs them to be resumed; resume it to its end or cancel it first"
-    return f"it is {status}"
+    session.show(pruning.document(swept, dry_run=dry_run), draw)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -14,16 +15,17 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
-from holdfast.errors import CheckpointNotFoundError, HoldfastError, InvalidIdError
+from holdfast.errors import HoldfastError, InvalidIdError
 from holdfast.logs import logger
-from holdfast.views.errors import NotFoundError
 from holdfast.web import monitoring, pages
 from holdfast.web.api import problems
 from holdfast.web.api.declaring import PREFIX
 from holdfast.web.api.routes import ROUTES as API
+from holdfast.web.executing import Executor
 from holdfast.web.rendering import STATIC, page
 from holdfast.web.security import Guard, TooLargeError
 from holdfast.web.site import Site
+from holdfast.web.statuses import status_of
 
 _log: Final = logger()
 _Handler = Callable[[Request, Exception], Response]
@@ -49,7 +51,14 @@ def make_app(site: Site) -> Starlette:
 
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
-    yield
+    site: Site = app.state.site
+    if site.settings.allow_writes and site.settings.flows:
+        site.executor = Executor(site)
+    try:
+        yield
+    finally:
+        if site.executor is not None:
+            await run_in_threadpool(site.executor.stop)
 
 
 def _http_error(request: Request, error: Exception) -> Response:
@@ -59,9 +68,7 @@ def _http_error(request: Request, error: Exception) -> Response:
 
 def _holdfast_error(request: Request, error: Exception) -> Response:
     """What happened, and what helps. Our own tracebacks stay in the log."""
-    status = 503
-    if isinstance(error, CheckpointNotFoundError | NotFoundError | InvalidIdError):
-        status = 404
+    status = 404 if isinstance(error, InvalidIdError) else status_of(error)
     return page(request, "error.html", status=status, what=str(error), advice="")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.engine.flow import Flow
@@ -15,6 +15,9 @@ from holdfast.errors import CheckpointLoadError, StoreUnavailableError
 from holdfast.evidence import EvidenceVerifier
 from holdfast.telemetry import Metrics
 from holdfast.urls import masked
+
+if TYPE_CHECKING:
+    from holdfast.web.executing import Executor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,8 @@ class Site:
         self.settings = settings
         self.metrics = Metrics()
         cp.core.observe([self.metrics])
+        self.executor: Executor | None = None
+        """What executes the flows that were given, where runs may be changed."""
         self.lost_since: datetime | None = None
         self._lock = threading.Lock()
 

@@ -9,23 +9,17 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast import errors
 from holdfast.codec.ascii_json import to_ascii
 from holdfast.logs import logger
-from holdfast.views.errors import NotFoundError, message
+from holdfast.views.errors import message
 from holdfast.web.security import TooLargeError
+from holdfast.web.statuses import status_of
 
 MEDIA: Final = "application/problem+json"
 _log: Final = logger()
 
-_STATUSES: Final = (  # the first that fits
-    (404, (NotFoundError, errors.CheckpointNotFoundError, errors.FlowMissingError)),
-    (400, (errors.InvalidIdError,)),
-    (422, (errors.InvalidAnswerError, errors.SerializeError, errors.StateTooLargeError)),
-    (503, (errors.StoreError, errors.CheckpointLoadError, errors.CheckpointSaveError)),
-    (409, (errors.HoldfastError,)),  # the run does not allow that
-)
 _ADVICE: Final = {
+    403: "Start `holdfast ui` with --allow-writes to change runs.",
     404: "Look for it in the list of runs: GET /api/v1/runs.",
     405: "See /api/v1/openapi.json for what can be done here.",
     413: "Use the command line for what is so large.",
@@ -67,7 +61,7 @@ def of_error(request: Request, error: Exception) -> Response:
         return found
     if isinstance(error, TooLargeError):
         return problem(413, "That is too much to send.")
-    status = next((code for code, kinds in _STATUSES if isinstance(error, kinds)), 500)
+    status = status_of(error)
     if status != 500:
         return problem(status, message(error))
     _log.error("the REST API failed at %s", request.url.path, exc_info=error)

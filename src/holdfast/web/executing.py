@@ -1,0 +1,115 @@
+"""Executes what people continue on the pages, if the UI was given its flow.
+
+Only what was asked for here is executed: for everything else there are workers. That it is to be
+continued is in the store before it begins, so that a worker continues what is cut short.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, Final
+
+from holdfast.engine.engine import Engine
+from holdfast.errors import (
+    HoldfastError,
+    RunActiveError,
+    RunCancelledError,
+    RunError,
+    RunFinishedError,
+    RunPausedError,
+)
+from holdfast.logs import about, logger
+from holdfast.web.site import Settings, Site
+
+_log: Final = logger()
+
+DRAIN: Final = 5.0
+"""Seconds that runs have to finish when the UI stops; then they are left to workers."""
+
+_KEPT: Final = 100  # reasons why runs could not be continued
+
+
+class Executor:
+    """An engine with an event loop and a thread of its own: no step keeps a page waiting."""
+
+    def __init__(self, site: Site, *, drain: float = DRAIN) -> None:
+        settings: Settings = site.settings
+        self._names = frozenset(flow.name for flow in settings.flows)
+        # The checkpointer of the pages reads values of unknown codecs as data; a flow must not.
+        self._engine = Engine(site.cp.store, flows=settings.flows, verifier=settings.verifier)
+        self._drain = drain
+        self._loop = asyncio.new_event_loop()
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # by run; of the loop's thread
+        self._problems: OrderedDict[str, str] = OrderedDict()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast-ui-engine")
+        self._thread.start()
+
+    def knows(self, flow: str | None) -> bool:
+        """Whether runs of this flow are executed here."""
+        return flow in self._names
+
+    def resume(self, run_id: str) -> None:
+        """Continue a run in the background. One that is under way here is left alone."""
+        with self._lock:
+            self._problems.pop(run_id, None)
+        self._loop.call_soon_threadsafe(self._begin, run_id)
+
+    def problem(self, run_id: str) -> str | None:
+        """Why a run could not be continued here, if that is not in its history."""
+        with self._lock:
+            return self._problems.get(run_id)
+
+    def stop(self) -> None:
+        """Let runs finish for a while, leave the others to workers, and end. Blocks."""
+        self._wait_for(self._finish())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _wait_for(self, what: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(what, self._loop).result()
+
+    def _begin(self, run_id: str) -> None:
+        if run_id not in self._tasks:
+            task = self._loop.create_task(self._execute(run_id))
+            self._tasks[run_id] = task
+            task.add_done_callback(lambda _: self._tasks.pop(run_id, None))
+
+    async def _execute(self, run_id: str) -> None:
+        try:
+            await self._engine.resume(run_id)
+        except (RunPausedError, RunCancelledError):
+            pass  # its history says it
+        except (RunActiveError, RunFinishedError):
+            pass  # another process was faster
+        except RunError as error:
+            _log.warning("run %s failed: %s", run_id, error, extra=about(run_id))
+        except HoldfastError as error:
+            self._note(run_id, str(error))
+            _log.warning("run %s can't be continued: %s", run_id, error, extra=about(run_id))
+        except Exception as error:  # noqa: BLE001 - of the flow's own code
+            _log.warning("run %s failed: %r", run_id, type(error), extra=about(run_id))
+
+    def _note(self, run_id: str, why: str) -> None:
+        with self._lock:
+            self._problems[run_id] = why
+            while len(self._problems) > _KEPT:
+                self._problems.popitem(last=False)
+
+    async def _finish(self) -> None:
+        under_way = list(self._tasks.values())
+        if under_way:
+            await asyncio.wait(under_way, timeout=self._drain)
+        for task in under_way:
+            task.cancel()
+        for task in under_way:
+            with suppress(asyncio.CancelledError):
+                await task
+        await self._engine.close()
+        await self._loop.shutdown_asyncgens()
+        await self._loop.shutdown_default_executor()
