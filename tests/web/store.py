@@ -9,9 +9,7 @@ what took a second seems to have taken minutes.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -23,13 +21,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
-import pytest
 from click.testing import CliRunner
 
 import holdfast as hf
 from holdfast.cli.main import holdfast
 from holdfast.engine.run import ending, execute, loop
-from tests.waiting import exit_code, run_process
+from tests.waiting import exit_code
 from tests.web import flows
 from tests.web.flows import PACE, Order
 
@@ -227,24 +224,6 @@ def _talk() -> None:
         for text in ("Where is my order?", "It is 8841.", "Thank you!"):
             thread: RunnableConfig = {"configurable": {"thread_id": "support-41"}}
             graph.invoke({"messages": [HumanMessage(text)]}, thread, durability="sync")
-
-
-def copied(factory: pytest.TempPathFactory) -> Path:
-    """A copy of one's own of the store that all workers of a session share: it is made once."""
-    shared = factory.getbasetemp()
-    if shared.name.startswith("popen-"):  # a worker of xdist
-        shared = shared.parent
-    made = shared / "shop"
-    with (shared / "shop.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.exists():
-            new = shared / "shop.new"
-            command = [sys.executable, "-m", "tests.web.store", str(new)]
-            run_process(command, check=True, cwd=Path(__file__).parents[2])
-            new.rename(made)
-    mine = factory.mktemp("store") / "shop"
-    shutil.copytree(made, mine)
-    return mine / NAME
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.web import serving, store
 from tests.web.browser.browsing import Shot, Visits, chromium, shoot
+from tests.web.made_once import copied
 from tests.web.serving import Served
 
 Serve = Callable[..., Served]
@@ -32,7 +33,8 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="package")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The store of `tests.web.store`, read-only. Nothing changes in it."""
-    with serving.serve(store.copied(tmp_path_factory)) as started:
+    directory = copied(tmp_path_factory, "store")
+    with serving.serve(directory / store.NAME, cwd=directory) as started:
         yield started
 
 

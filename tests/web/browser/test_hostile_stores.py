@@ -1,0 +1,113 @@
+"""Whatever a store holds is shown as text: nothing in it is ever executed."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from urllib.parse import quote, urlsplit
+
+import pytest
+from playwright.sync_api import Page
+
+from holdfast.web.rendering import run_path
+from tests.web import hostile, serving
+from tests.web.addresses import THERE, compare, general, of_run
+from tests.web.browser.browsing import Visits
+from tests.web.hostile import RUN, RUNS, TAG, evil
+from tests.web.made_once import copied
+from tests.web.serving import Served
+
+TAKEN_FOR_A_PAGE = f"""() => [...document.querySelectorAll(
+    '{TAG}, [onmouseover], [onerror], [onload], [onfocus], [hx-on\\\\:load], [srcdoc], [x],' +
+    'img[src=x], a[href^="javascript:" i], form[action^="javascript:" i]'
+)].map((element) => element.outerHTML.slice(0, 200))"""
+
+_HAS_API = False
+
+
+@pytest.fixture(scope="package")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    directory = copied(tmp_path_factory, "hostile")
+    with serving.serve(directory / hostile.NAME, "--allow-writes", cwd=directory) as started:
+        yield started
+
+
+def _fetch(served: Served, path: str) -> tuple[int, str, str]:
+    """What is sent for a path, as it is; only the beginning of what never ends."""
+    connection = http.client.HTTPConnection(urlsplit(served.url).netloc, timeout=60)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        kind = answer.getheader("content-type", "")
+        assert answer.getheader("x-content-type-options") == "nosniff"
+        body = "" if kind.startswith("text/event-stream") else answer.read().decode()
+        return answer.status, kind, body
+    finally:
+        connection.close()
+
+
+def _pages() -> list[str]:
+    found = [*general().values(), "/runs?status=failed"]
+    if "/inbox" in THERE:
+        found.append("/inbox?state=done")
+    for run_id in RUNS:
+        found += of_run(run_id).values()
+    if "/compare" in THERE:
+        found.append(compare(f"{hostile.PLAIN}@1", f"{hostile.PLAIN}@2"))
+        found.append(compare(f"{hostile.ASKS}@1", f"{RUN}@8"))
+    found += [run_path(RUN, step=evil("step")), run_path(RUN, step=evil("failing", 1))]
+    return found
+
+
+def _reflections() -> list[str]:
+    """Pages that are asked for what only an attacker asks for."""
+    names = ("status", "flow", "thread", "owner", "since", "q", "before", "state", "mine", "label")
+    found = [path for name in names for path in general(**{name: evil(name)}).values()]
+    found += [compare(evil("a"), evil("b")), compare(f"{RUN}@{evil('seq')}", f"{evil('x')}@1")]
+    found += [run_path(RUN, **{name: evil(name)}) for name in ("tab", "step", "attempt", "at")]
+    return [*found, run_path(evil("nobody")), f"/{quote(evil('nothing'), safe='')}"]
+
+
+@pytest.mark.parametrize("paths", [_pages(), _reflections()], ids=["pages", "reflections"])
+def test_a_page_is_sent_with_nothing_of_the_store_as_html(
+    attacked: Served, paths: list[str]
+) -> None:
+    wrong = []
+    for path in paths:
+        status, kind, body = _fetch(attacked, path)
+        if status >= 500 or not kind.startswith("text/html") or f"<{TAG}" in body.lower():
+            wrong.append(f"{path}: {status} {kind}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.skipif(not _HAS_API, reason="it is being written")
+def test_the_api_sends_json_that_no_browser_takes_for_a_page(attacked: Served) -> None:
+    one = quote(RUN, safe="")
+    for path in ("runs", f"runs/{one}", f"runs/{one}/checkpoints", "questions", "openapi.json"):
+        status, kind, body = _fetch(attacked, f"/api/v1/{path}")
+        assert status == 200, f"{path}: {status}"
+        assert kind.startswith("application/json")
+        json.loads(body)
+
+
+def _harmless(page: Page, where: str) -> None:
+    page.mouse.move(400, 300)
+    assert page.evaluate(TAKEN_FOR_A_PAGE) == [], where
+    assert page.evaluate("() => typeof window.hacked") == "undefined", where
+    assert all(frame.evaluate("() => typeof window.hacked") == "undefined" for frame in page.frames)
+
+
+def test_nothing_in_a_store_is_executed(visit: Visits, attacked: Served) -> None:
+    page = visit("/runs", of=attacked)
+    for path in _pages():
+        page.goto(path)
+        _harmless(page, path)
+        assert f"<{TAG}>" in page.inner_text("body"), f"{path} does not show it"
+
+
+def test_nothing_in_an_address_is_executed(visit: Visits, attacked: Served) -> None:
+    page = visit("/runs", of=attacked, tolerated=["status of 4"])
+    for path in _reflections():
+        page.goto(path)
+        _harmless(page, path)
