@@ -17,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 
 from holdfast.errors import HoldfastError, InvalidIdError
 from holdfast.logs import logger
-from holdfast.web import monitoring, pages
+from holdfast.web import live, monitoring, pages
 from holdfast.web.api import problems
 from holdfast.web.api.declaring import PREFIX
 from holdfast.web.api.routes import ROUTES as API
@@ -35,6 +35,7 @@ def make_app(site: Site) -> Starlette:
     """What serves the site. Every route is behind `Guard`."""
     routes: list[BaseRoute] = [
         Mount("/static", StaticFiles(directory=STATIC), name="static"),
+        *live.ROUTES,
         *pages.ROUTES,
         *API,
         *monitoring.ROUTES,
@@ -46,6 +47,7 @@ def make_app(site: Site) -> Starlette:
         lifespan=_lifespan,
     )
     app.state.site = site
+    app.state.live = live.Live(site)
     return app
 
 
@@ -57,6 +59,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     try:
         yield
     finally:
+        app.state.live.close()
         if site.executor is not None:
             await run_in_threadpool(site.executor.stop)
 

@@ -10,6 +10,7 @@ from typing import Final
 import uvicorn
 
 from holdfast.web.app import make_app
+from holdfast.web.live import Live
 from holdfast.web.site import Site
 
 _LONGEST_HEADER: Final = 32 << 10
@@ -43,8 +44,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 def serve(site: Site, listening: socket.socket, ready: Callable[[], None]) -> None:
     """Serve until Ctrl-C or SIGTERM; calls `ready` first, when connections are accepted."""
+    app = make_app(site)
     config = uvicorn.Config(
-        make_app(site),
+        app,
         access_log=False,  # no request, and so no token, is ever logged
         server_header=False,
         http="h11",
@@ -57,4 +59,17 @@ def serve(site: Site, listening: socket.socket, ready: Callable[[], None]) -> No
         lifespan="on",
     )
     ready()
-    uvicorn.Server(config).run([listening])
+    _Server(config, app.state.live).run([listening])
+
+
+class _Server(uvicorn.Server):
+    """Ends streams of events when it stops: they would keep it from that."""
+
+    def __init__(self, config: uvicorn.Config, live: Live) -> None:
+        super().__init__(config)
+        self._live = live
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop serving."""
+        self._live.close()
+        await super().shutdown(sockets)
