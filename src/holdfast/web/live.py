@@ -215,6 +215,8 @@ async def events(request: Request) -> Response:
         check_id("run_id", run_id)
     if live.closed or live.listeners >= MOST_PAGES:
         return PlainTextResponse("too many pages listen; close some\n", 503)
+    if request.method == "HEAD":
+        return Response(media_type="text/event-stream")
     told = stream(live.listen(run_id), as_event)
     return StreamingResponse(told, media_type="text/event-stream")
 
