@@ -19,7 +19,16 @@ LOOKED_AT: Final = 200
 """The newest entries of a run that its shape is made from."""
 
 What = Literal[
-    "earlier", "done", "restored", "failed", "waits", "crash", "running", "cancelled", "damaged"
+    "earlier",
+    "done",
+    "restored",
+    "failed",
+    "waits",
+    "queued",
+    "crash",
+    "running",
+    "cancelled",
+    "damaged",
 ]
 
 
@@ -149,7 +158,7 @@ class _Pen:
             "orphaned": "crash",
             "paused": "waits",
             "answered": "waits",
-            "submitted": "waits",
+            "submitted": "queued",
             "cancelled": "cancelled",
         }
         if word in last:

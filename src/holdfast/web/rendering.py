@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -19,8 +20,8 @@ CHIPS: Final = {
     "completed": "ok",
     "verified": "ok",
     "running": "run",
-    "submitted": "run",
-    "open": "run",
+    "submitted": "new",
+    "open": "new",
     "answered": "ask",
     "paused": "ask",
     "failed": "bad",
@@ -33,10 +34,11 @@ CHIPS: Final = {
 
 def run_path(run_id: str, **query: object) -> str:
     """Where a run is shown. Its id may hold anything."""
-    return _with(f"/runs/{quote(run_id, safe='')}", query)
+    return with_query(f"/runs/{quote(run_id, safe='')}", query)
 
 
-def _with(path: str, query: dict[str, Any]) -> str:
+def with_query(path: str, query: Mapping[str, Any]) -> str:
+    """A path with the parameters that are not empty."""
     known = {name: value for name, value in query.items() if value not in (None, "", ())}
     return f"{path}?{urlencode(known, doseq=True)}" if known else path
 

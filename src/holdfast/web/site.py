@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.engine.flow import Flow
-from holdfast.errors import CheckpointLoadError, StoreUnavailableError
+from holdfast.errors import CheckpointLoadError, HoldfastError, StoreUnavailableError
 from holdfast.evidence import EvidenceVerifier
+from holdfast.model import Status
+from holdfast.store import RunFilter
 from holdfast.telemetry import Metrics
 from holdfast.urls import masked
 
 if TYPE_CHECKING:
     from holdfast.web.executing import Executor
+
+_KNOWN: Final = 2.0  # seconds for which the number of questions is known
+_COUNTED: Final = 100  # runs that ask, of which the questions are counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +54,8 @@ class Site:
         """What executes the flows that were given, where runs may be changed."""
         self.lost_since: datetime | None = None
         self._lock = threading.Lock()
+        self._asking = ""
+        self._asked_at = -_KNOWN
 
     @property
     def name(self) -> str:
@@ -58,6 +66,27 @@ class Site:
     def short_name(self) -> str:
         """The end of the name: the file, or the database."""
         return self.name.partition("?")[0].rstrip("/").rpartition("/")[2] or self.name
+
+    @property
+    def asking(self) -> str:
+        """How many questions are open, for the header of each page; empty if none is known.
+
+        Known for a moment, as every page asks for it. Blocks.
+        """
+        now = time.monotonic()
+        if now - self._asked_at > _KNOWN and self.lost_since is None:
+            self._asked_at = now
+            try:
+                self._asking = self._open_questions()
+            except HoldfastError:  # the page itself reports it
+                self._asking = ""
+        return self._asking
+
+    def _open_questions(self) -> str:
+        where = RunFilter(asking=True, statuses=(Status.PAUSED.value, Status.RUNNING.value))
+        found = self.cp.store.listed(where, limit=_COUNTED)
+        number = sum(row.questions for row, _ in found)
+        return f"{_COUNTED}+" if len(found) == _COUNTED else str(number or "")
 
     @contextmanager
     def noting_outages(self) -> Iterator[None]:

@@ -50,12 +50,29 @@ export function absolute(when) {
   }).format(when);
 }
 
+export function clockTime(when) {
+  return new Intl.DateTimeFormat("sv-SE", { timeStyle: "short", timeZone: zone() }).format(when);
+}
+
+// A length of time in its two largest units, as the command line has it.
+export function span(seconds) {
+  if (seconds < 60) return `${Math.max(0, seconds).toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  for (const [name, length, small, rest] of [
+    ["d", 86400, "h", 3600],
+    ["h", 3600, "m", 60],
+  ])
+    if (whole >= length)
+      return `${Math.floor(whole / length)} ${name} ${Math.floor((whole % length) / rest)} ${small}`;
+  return `${Math.floor(whole / 60)} m ${whole % 60} s`;
+}
+
 export function relative(when, now = Date.now()) {
   const seconds = Math.round((now - when) / 1000);
   const past = Math.abs(seconds);
   if (past >= 86400) return absolute(when);
   let text = "now";
-  if (past >= 3600) text = `${Math.floor(past / 3600)} h ${Math.floor((past % 3600) / 60)} m`;
+  if (past >= 3600) text = `${Math.floor(past / 3600)} h`;
   else if (past >= 60) text = `${Math.floor(past / 60)} m`;
   else if (past >= 2) text = `${past} s`;
   if (text === "now") return text;
@@ -75,8 +92,11 @@ export function showTimes(within = document) {
 function setUpZone() {
   const button = document.getElementById("zone");
   const label = () => {
-    const offset = -new Date().getTimezoneOffset() / 60;
-    button.textContent = zone() ? "UTC" : `UTC${offset < 0 ? "−" : "+"}${Math.abs(offset)}`;
+    const minutes = -new Date().getTimezoneOffset();
+    const hours = Math.floor(Math.abs(minutes) / 60);
+    const rest = Math.abs(minutes) % 60 ? `:${String(Math.abs(minutes) % 60).padStart(2, "0")}` : "";
+    button.textContent = zone() || !minutes ? "UTC" : `UTC${minutes < 0 ? "−" : "+"}${hours}${rest}`;
+    button.setAttribute("aria-label", `Time zone: ${button.textContent}`);
   };
   button.addEventListener("click", () => {
     memory.set("zone", zone() ? "local" : "utc");
@@ -118,14 +138,19 @@ export function addKeys(added) {
 }
 
 const isTyping = (target) =>
-  target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
+  target.isContentEditable ||
+  /^(TEXTAREA|SELECT)$/.test(target.tagName) ||
+  (target.tagName === "INPUT" && !/^(checkbox|radio|button|submit)$/.test(target.type));
+
+const areOn = () => memory.get("keys") !== "off";
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || memory.get("keys") === "off") return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (isTyping(event.target)) {
     if (event.key === "Escape") event.target.blur();
     return;
   }
+  if (!areOn() || document.querySelector("dialog[open]")) return;
   const pressed = begun ? `${begun} ${event.key}` : event.key;
   begun = "";
   const found = keys.get(pressed);
@@ -136,39 +161,59 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+const NAMES = { Enter: "↵", Escape: "Esc" };
+
+function element(name, className, text = "") {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  made.textContent = text;
+  return made;
+}
+
 function showKeys() {
   const dialog = document.getElementById("keys");
-  dialog.replaceChildren();
-  const title = document.createElement("h2");
+  const title = element("h2", "", "Keys");
   title.id = "keys-title";
-  title.textContent = "Keys";
-  const list = document.createElement("dl");
+  const list = element("dl", areOn() ? "" : "off");
   for (const [key, { label }] of keys) {
     const term = document.createElement("dt");
-    for (const part of key.split(" ")) {
-      const shown = document.createElement("kbd");
-      shown.textContent = part;
-      term.append(shown, " ");
-    }
-    const text = document.createElement("dd");
-    text.textContent = label;
-    list.append(term, text);
+    for (const part of key.split(" ")) term.append(element("kbd", "", NAMES[part] ?? part), " ");
+    list.append(term, element("dd", "", label));
   }
-  const toggle = document.createElement("button");
-  toggle.className = "btn";
+  const toggle = element("button", "btn", areOn() ? "Switch keys off" : "Switch keys on");
   toggle.type = "button";
-  toggle.textContent = "Switch keys off";
   toggle.addEventListener("click", () => {
-    memory.set("keys", "off");
+    memory.set("keys", areOn() ? "off" : "on");
     dialog.close();
-    toast("Keys are off. The theme button's right click switches them on again.");
+    toast(areOn() ? "Keys are on." : "Keys are off. The button with the question mark switches them on.");
   });
-  dialog.append(title, list, toggle);
+  const close = element("button", "btn p", "Close");
+  close.type = "button";
+  close.autofocus = true;
+  close.addEventListener("click", () => dialog.close());
+  const buttons = element("p", "row");
+  buttons.append(toggle, element("span", "grow"), close);
+  dialog.replaceChildren(title, list, buttons);
   dialog.showModal();
 }
 
+function setUpMenu() {
+  const button = document.getElementById("menu");
+  const set = (open) => button.setAttribute("aria-expanded", String(open));
+  button.addEventListener("click", () => set(button.getAttribute("aria-expanded") !== "true"));
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest("#menu, #tools")) set(false);
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || button.getAttribute("aria-expanded") !== "true") return;
+    set(false);
+    button.focus();
+  });
+  document.getElementById("show-keys").addEventListener("click", showKeys);
+}
+
 addKeys({
-  "/": ["search", () => document.getElementById("search")?.focus()],
+  "/": ["search", () => document.getElementById("search")?.select()],
   "g r": ["go to runs", () => location.assign("/runs")],
   "g i": ["go to the inbox", () => location.assign("/inbox")],
   "g o": ["go to the overview", () => location.assign("/overview")],
@@ -179,6 +224,7 @@ addKeys({
 
 setUpTheme();
 setUpZone();
+setUpMenu();
 showTimes();
-setInterval(showTimes, 10_000);
+setInterval(() => document.hidden || showTimes(), 5_000);
 document.addEventListener("htmx:afterSwap", (event) => showTimes(event.target));

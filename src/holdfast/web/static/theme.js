@@ -5,3 +5,4 @@ try {
 } catch {
   // Storage is switched off: the system's theme is used.
 }
+document.documentElement.classList.add("js");
