@@ -4,6 +4,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from holdfast.checkpoint import aware
+
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -24,8 +26,8 @@ def point(text: str) -> datetime:
     try:
         found = datetime.fromisoformat(text.strip())
         if found.tzinfo is not None:
-            return found.astimezone(UTC)
-    except (ValueError, OverflowError):
+            return aware(found)
+    except ValueError:
         pass
     raise ValueError(
         f"{text!r} is not a time; give how long ago, such as 24h, or a time such as "

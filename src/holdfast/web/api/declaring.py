@@ -5,8 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
+from holdfast.model import MAX_ID_BYTES, check_id
+from holdfast.views import times
 from holdfast.web.site import Site
 
 Schema = Mapping[str, Any]
@@ -19,6 +22,10 @@ LONGEST: Final = 2048
 """Characters of a text that is a parameter; ids are shorter."""
 
 
+_NAME: Final = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$"  # no control characters
+_FORMS: Final = ("pattern", "format", "anyOf")  # which text it may be
+
+
 class Field(NamedTuple):
     """A parameter, or a field of a body."""
 
@@ -28,6 +35,11 @@ class Field(NamedTuple):
     required: bool = False
     default: Any = None
     parse: Callable[[Any], Any] | None = None  # what becomes of it; raises `ValueError`
+
+    @property
+    def checked_first(self) -> Schema:
+        """The part of its schema that is checked before it is parsed."""
+        return {name: part for name, part in self.schema.items() if name not in _FORMS}
 
 
 class Call(NamedTuple):
@@ -87,9 +99,20 @@ def post(path: str, answer: Schema, *body: Field) -> Callable[[Callable[..., Any
 
 def text(name: str, what: str, **more: Any) -> Field:
     """A text."""
-    longest = more.pop("longest", LONGEST)
-    schema = {"type": "string", "maxLength": longest} | more.pop("schema", {})
-    return Field(name, schema, what, **more)
+    schema = {"type": "string", "maxLength": LONGEST, "pattern": "^[^\\u0000]*$"}
+    return Field(name, schema | more.pop("schema", {}), what, **more)
+
+
+def identity(name: str, what: str, **more: Any) -> Field:
+    """The id of something, or the name of somebody."""
+    schema = {"type": "string", "minLength": 1, "maxLength": MAX_ID_BYTES, "pattern": _NAME}
+    return Field(name, schema, what, parse=partial(check_id, name), **more)
+
+
+def moment(name: str, what: str, *, required: bool = False) -> Field:
+    """A point in time."""
+    forms = {"anyOf": [{"pattern": "^[1-9][0-9]{0,3}[smhdw]$"}, {"format": "date-time"}]}
+    return text(name, what, required=required, parse=times.point, schema=forms)
 
 
 def flag(name: str, what: str, *, default: bool = False) -> Field:
@@ -122,7 +145,7 @@ MOST_SEQ: Final = (1 << 53) - 1
 SEQ: Final = number(
     "seq", "The number of a checkpoint in its run.", least=0, most=MOST_SEQ, required=True
 )
-RUN_ID: Final = text("run_id", "The id of a run, percent-encoded.", required=True)
+RUN_ID: Final = identity("run_id", "The id of a run, percent-encoded.", required=True)
 _IN_PATHS: Final[Mapping[str, Field]] = {"run_id": RUN_ID, "seq": SEQ}
 
 

@@ -10,11 +10,11 @@ from holdfast.engine.people.questions import Question
 from holdfast.views import threads
 from holdfast.views.questions import document
 from holdfast.views.redaction import AsIs
-from holdfast.web.api.declaring import Call, flag, get, limit, text
+from holdfast.web.api.declaring import Call, flag, get, identity, limit
 from holdfast.web.api.schemas import COUNT, many, named, record
 
 _ANSWER: Final = record(questions=many(named("Question")), count=COUNT)
-_ASSIGNEE: Final = text("assignee", "Only questions that this person may answer.")
+_ASSIGNEE: Final = identity("assignee", "Only questions that this person may answer.")
 _OVERDUE: Final = flag("overdue", "Only those whose deadline has passed.")
 _LIMIT: Final = limit(100, 1000)
 

@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import Any, Final
 
 from holdfast.checkpoint import RunInfo
-from holdfast.heads import Position
+from holdfast.heads import Position, label_text
+from holdfast.model import check_id
 from holdfast.operations.listing import STATUSES, matching
 from holdfast.views import run as one_run
-from holdfast.views import runs, times
+from holdfast.views import runs
 from holdfast.views.redaction import redacted_moment
 from holdfast.web.api.capping import capped
 from holdfast.web.api.declaring import (
@@ -19,7 +20,9 @@ from holdfast.web.api.declaring import (
     Field,
     flag,
     get,
+    identity,
     limit,
+    moment,
     number,
     several,
     text,
@@ -38,6 +41,8 @@ def _labels(pairs: list[str]) -> dict[str, str]:
             raise ValueError(f"{pair!r} is not NAME=VALUE")
         if name in found:
             raise ValueError(f"the label {name!r} is given twice")
+        if label_text(name, value) is None:
+            raise ValueError("no run can have this label")
         found[name] = value
     return found
 
@@ -46,18 +51,18 @@ def _position(cursor: str) -> Position:
     at, separator, run_id = cursor.partition("-")
     if not (separator and run_id and at.isascii() and at.isdigit() and len(at) <= 18):
         raise ValueError("it is not from the `next` of a page")
-    return int(at), run_id
+    return int(at), check_id("after", run_id)
 
 
 _FILTERS: Final[tuple[Field, ...]] = (
     text("prefix", "Only runs whose id begins with this.", default=""),
     several("status", {"enum": list(STATUSES)}, "Only runs with one of these statuses."),
     text("flow", "Only runs of this flow."),
-    text("thread", "Only runs of this thread."),
-    text("owner", "Only runs of this owner."),
+    identity("thread", "Only runs of this thread."),
+    identity("owner", "Only runs of this owner."),
     several("label", TEXT, "Only runs with this label, as NAME=VALUE.", parse=_labels),
-    text("since", "Only runs started since: 24h ago, or a time.", parse=times.point),
-    text("until", "Only runs started before: 24h ago, or a time.", parse=times.point),
+    moment("since", "Only runs started since: 24h ago, or a time."),
+    moment("until", "Only runs started before: 24h ago, or a time."),
     flag("asking", "Only runs that wait for an answer."),
     flag("children", "List child runs, too."),
 )

@@ -140,13 +140,23 @@ def _missing(field: Field) -> Any:
 
 
 def _checked(field: Field, value: Any) -> Any:
-    wrong = problems_with(value, field.schema, field.name)
+    wrong = problems_with(value, field.checked_first, field.name)
     if wrong:
         raise ProblemError(400, f"{wrong}.", field.text, parameter=field.name)
+    if isinstance(value, str) and not _is_text(value):
+        raise _wrong(field.name, "holds what is no text")
     try:
         return value if field.parse is None else field.parse(value)
     except ValueError as error:
         raise _wrong(field.name, f"can't be used: {error}") from None
+
+
+def _is_text(value: str) -> bool:
+    """Whether every store can compare it with what it has."""
+    try:
+        return b"\0" not in value.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 def _number(text: str) -> Any:

@@ -7,13 +7,11 @@ from typing import Any, Final
 
 from holdfast.checkpoint import RunInfo
 from holdfast.engine.working.listing import list_workers
-from holdfast.views import health, times, totals, verifying
+from holdfast.views import health, totals, verifying
 from holdfast.views.commands import Commands
-from holdfast.web.api.declaring import Call, flag, get, post, text
-from holdfast.web.api.problems import ProblemError
-from holdfast.web.api.schemas import FLAG, many, named, record
+from holdfast.web.api.declaring import Call, flag, get, limit, moment, post, text
+from holdfast.web.api.schemas import FLAG, TEXT, many, maybe, named, record
 
-_LONGEST_TALLY: Final = timedelta(days=366)
 _FINDINGS: Final = record(ok=FLAG, findings=many(named("Finding")))
 _REPORT: Final = record(ok=FLAG, verdicts={"type": "object"}, runs=many(named("Report")))
 
@@ -38,19 +36,24 @@ def run_stats(call: Call, run: RunInfo) -> dict[str, Any]:
 
 @get(
     "/tally",
-    record(hours=many(named("Hour"))),
-    text("since", "The first hour: 24h ago, or a time.", required=True, parse=times.point),
-    text("until", "Until then; by default now.", parse=times.point),
+    record(hours=many(named("Hour")), next=maybe(TEXT)),
+    moment("since", "The first hour: 24h ago, or a time.", required=True),
+    moment("until", "Until then; by default now."),
     text("flow", "Only runs of this flow."),
+    limit(744, 8784),
 )
-def tally(call: Call, since: datetime, until: datetime | None, flow: str | None) -> dict[str, Any]:
-    """Count what runs did in each hour: at most a year of hours.
+def tally(
+    call: Call, since: datetime, until: datetime | None, flow: str | None, limit: int
+) -> dict[str, Any]:
+    """Count what runs did in each hour, oldest first.
 
-    Durations are in seconds.
+    Durations are in seconds. `next` is the address of the following hours, or null.
     """
-    if (until or datetime.now(UTC)) - since > _LONGEST_TALLY:
-        raise ProblemError(400, "'since' is more than a year before the end.", parameter="since")
-    return {"hours": totals.hours(call.site.cp, since, until, flow)}
+    end = datetime.now(UTC) if until is None else until
+    begin = since.replace(minute=0, second=0, microsecond=0)
+    last = min(end, begin + timedelta(hours=limit))
+    following = call.url(since=last.isoformat(), until=end.isoformat()) if last < end else None
+    return {"hours": totals.hours(call.site.cp, begin, last, flow), "next": following}
 
 
 @get("/doctor", _FINDINGS, flag("quick", "Do not read every run.", default=True))
