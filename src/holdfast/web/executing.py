@@ -40,7 +40,12 @@ class Executor:
         settings: Settings = site.settings
         self._names = frozenset(flow.name for flow in settings.flows)
         # The checkpointer of the pages reads values of unknown codecs as data; a flow must not.
-        self._engine = Engine(site.cp.store, flows=settings.flows, verifier=settings.verifier)
+        self._engine = Engine(
+            site.cp.store,
+            flows=settings.flows,
+            verifier=settings.verifier,
+            listeners=[site.metrics],
+        )
         self._drain = drain
         self._loop = asyncio.new_event_loop()
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by run; of the loop's thread
