@@ -107,6 +107,11 @@ def test_statistics_have_every_hour() -> None:
         assert 2 * HOUR <= hours[2].median <= 4 * HOUR  # type: ignore[operator]
         assert [hour.started for hour in cp.tally(NOON, flow="chat")] == [1, 0]
         assert cp.tally(NOON, NOON) == []
+        days = cp.tally(NOON, NOON + 3 * HOUR, hours=24)
+        assert [day.start.hour for day in days] == [0]
+        assert [(day.started, day.completed, day.failed) for day in days] == [(10, 8, 1)]
+        with pytest.raises(ValueError, match="at least 1"):
+            cp.tally(NOON, hours=0)
 
 
 def test_a_timeline_is_read_in_pages_from_either_end(cp: hf.SyncCheckpointer) -> None:

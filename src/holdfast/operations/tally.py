@@ -1,4 +1,4 @@
-"""Statistics over time, an hour at a time, for charts. Blocks, and writes nothing."""
+"""Statistics over time, by the hour or longer, for charts. Blocks, and writes nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.operations.reading import outages_named
 
 
 class HourTally(NamedTuple):
-    """What the runs of a store did in one hour."""
+    """What the runs of a store did in one hour, or in several if that was asked for."""
 
     start: datetime
     started: int
@@ -29,27 +29,36 @@ class HourTally(NamedTuple):
 
 
 def tally(
-    core: Core, since: datetime, until: datetime | None = None, *, flow: str | None = None
+    core: Core,
+    since: datetime,
+    until: datetime | None = None,
+    *,
+    flow: str | None = None,
+    hours: int = 1,
 ) -> list[HourTally]:
     """What happened in each hour from `since` on, oldest first, of all flows or of one.
 
-    Every hour is there, also those in which nothing happened. Naive datetimes are local time. Runs
-    that were deleted since are still counted. Saves are counted when a run ends, stops or continues,
-    and every 64th time in between.
+    Every hour is there, also those in which nothing happened. With `hours`, so many of them are
+    counted together; 24 are a day in UTC. Naive datetimes are local time. Runs that were deleted
+    since are still counted. Saves are counted when a run ends, stops or continues, and every 64th
+    time in between.
     """
-    first = to_micros(since)
+    if hours < 1:
+        raise ValueError(f"hours must be at least 1, not {hours}")
+    length = hours * HOUR
+    first = to_micros(since) // length * length
     last = core.journals.clock.now() if until is None else to_micros(until)
     with outages_named():
         found = core.journals.store.tally(first, last, flow=flow)
-    hours: dict[int, list[Tally]] = {
-        hour: [] for hour in range(max(0, first // HOUR), max(0, -(-last // HOUR)))
+    periods: dict[int, list[Tally]] = {
+        period: [] for period in range(max(0, first // length), max(0, -(-last // length)))
     }
     for each in found:
-        hours[each.hour].append(each)
-    return [_hour(hour, numbers) for hour, numbers in hours.items()]
+        periods[each.hour // hours].append(each)
+    return [_period(period * length, numbers) for period, numbers in periods.items()]
 
 
-def _hour(hour: int, numbers: list[Tally]) -> HourTally:
+def _period(start: int, numbers: list[Tally]) -> HourTally:
     counts: Counter[str] = Counter()
     buckets: Counter[int] = Counter()
     total = 0
@@ -60,7 +69,7 @@ def _hour(hour: int, numbers: list[Tally]) -> HourTally:
             total += each.total
     ended = buckets.total()
     return HourTally(
-        start=to_datetime(hour * HOUR),
+        start=to_datetime(start),
         started=counts["started"],
         completed=counts["completed"],
         failed=counts["failed"],

@@ -36,6 +36,7 @@ class Finding(NamedTuple):
     status: str  # ok, warning, error
     found: str
     advice: str = ""
+    command: str = ""  # what the advice comes to here, if that is one command
 
 
 class Examination(NamedTuple):
@@ -57,7 +58,7 @@ def examine(cp: SyncCheckpointer, how: Examination) -> list[Finding]:
     findings += _durability(cp)
     findings += _sqlite(cp)
     findings += _orphans(cp, how)
-    findings += _unattended(cp)
+    findings += _unattended(cp, how)
     if not how.quick:
         findings += _damage(cp, how)
     if how.repair or not how.quick:
@@ -136,6 +137,7 @@ def _orphans(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
             f"{words.plural(len(seen) - len(found), 'run')} executed by processes on other "
             "machines, which may be dead",
             "Find out, and continue those that are, with: holdfast recover.",
+            how.commands.line("recover"),
         )
     elif not dead:
         yield Finding("orphans", "ok", "every running run has a living process")
@@ -147,6 +149,7 @@ def _orphans(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
             f"{orphan.run_id} ({orphan.flow}): {runs.nobody(orphan.holder)}; its last entry was "
             f"recorded {words.ago(orphan.since)}",
             "Continue it with: holdfast recover, or holdfast resume RUN.",
+            how.commands.resume(orphan.run_id),
         )
     if len(dead) > len(listed):
         yield Finding("orphans", "error", f"and {len(dead) - len(listed):,} more")
@@ -156,10 +159,11 @@ def _orphans(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
             "warning",
             f"{words.plural(len(found) - len(dead), 'run')} waited for an answer, now given",
             "Continue them with: holdfast recover, or holdfast resume RUN.",
+            how.commands.line("recover"),
         )
 
 
-def _unattended(cp: SyncCheckpointer) -> Iterator[Finding]:
+def _unattended(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
     """Runs that are due, and for which there is no worker."""
     workers = [worker for worker in list_workers(cp.core) if worker.state != "dead"]
     attended = {flow for worker in workers for flow in worker.flows}
@@ -174,6 +178,7 @@ def _unattended(cp: SyncCheckpointer) -> Iterator[Finding]:
             "warning",
             f"{least}{words.plural(count, 'run')} of {flow!r} should be executed, and no worker is there",
             "Start one: holdfast worker --flow MODULE:NAME.",
+            how.commands.line("worker", None, "--flow=MODULE:NAME"),
         )
 
 
@@ -189,7 +194,8 @@ def _damage(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
         named = integrity.problems[: None if how.every else _NAMED]
         more = len(integrity.problems) - len(named)
         problems = "; ".join(map(str, named)) + (f"; and {more:,} more" if more else "")
-        yield Finding("damage", "error", problems, _rescue(cp, how.commands, integrity))
+        advice, command = _rescue(cp, how.commands, integrity)
+        yield Finding("damage", "error", problems, f"{advice} {command}", command)
 
 
 def _index(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
@@ -200,23 +206,26 @@ def _index(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
     elif how.repair:
         yield Finding("index", "ok", f"{rows} of the index of runs made anew")
     else:
+        repair = how.commands.line("doctor", None, "--repair")
         yield Finding(
             "index",
             "warning",
             f"{rows} of the index of runs are not what the runs say; lists and counts may be wrong",
-            f"Make them anew: {how.commands.line('doctor', None, '--repair')}",
+            f"Make them anew: {repair}",
+            repair,
         )
 
 
-def _rescue(cp: SyncCheckpointer, commands: Commands, integrity: Integrity) -> str:
-    """How to continue from the newest intact checkpoint: go back to it, or at least fork it."""
+def _rescue(cp: SyncCheckpointer, commands: Commands, integrity: Integrity) -> tuple[str, str]:
+    """How to continue from the newest intact checkpoint, in words and as a command."""
     run_id = integrity.run_id
     readable = ""
     if _is_current_intact(cp, integrity):
         delete = commands.line("delete", run_id, "SEQ")
         return (
             "Its current state is intact, and so is all that a resume needs: the damage is in "
-            f"older checkpoints, or in what a rollback left behind. To take one away: {delete}"
+            "older checkpoints, or in what a rollback left behind. To take one away:",
+            delete,
         )
     with suppress(CheckpointCorruptedError):  # some damage hides the list
         for info in cp.iter_checkpoints(run_id):
@@ -227,12 +236,12 @@ def _rescue(cp: SyncCheckpointer, commands: Commands, integrity: Integrity) -> s
                 readable = readable or str(info.seq)
                 branch_off(cp.core, run_id, found, SAME, thread=None, owner=None, facts={})
                 back = commands.line("rollback", run_id, str(info.seq))
-                return f"Its newest intact checkpoint is at {info.seq}. To go back to it: {back}"
+                return f"Its newest intact checkpoint is at {info.seq}. To go back to it:", back
     if readable:
         show = commands.line("show", run_id, "--at", readable, "--full")
-        return f"It can't be continued. See its newest intact state: {show}"
+        return "It can't be continued. See its newest intact state:", show
     delete = commands.line("forget", run_id)
-    return f"Nothing of it can be read; restore it from a backup, or delete it: {delete}"
+    return "Nothing of it can be read; restore it from a backup, or delete it:", delete
 
 
 def _is_current_intact(cp: SyncCheckpointer, integrity: Integrity) -> bool:

@@ -18,6 +18,7 @@ from holdfast.model import Status
 from holdfast.store import RunFilter
 from holdfast.telemetry import Metrics
 from holdfast.urls import masked
+from holdfast.web.keeping import Kept
 
 if TYPE_CHECKING:
     from holdfast.web.executing import Executor
@@ -53,6 +54,8 @@ class Site:
         self.executor: Executor | None = None
         """What executes the flows that were given, where runs may be changed."""
         self.lost_since: datetime | None = None
+        self.since = datetime.now(UTC)
+        self.kept = Kept()
         self._lock = threading.Lock()
         self._asking = ""
         self._asked_at = -_KNOWN

@@ -1,0 +1,157 @@
+"""The overview: what happened over time, what is slow or fails, who works, and how the store is.
+
+The first byte says only what the index knows at once. All else is loaded by the page, and kept for
+some seconds.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from holdfast.views import health, recent, statistics, words
+from holdfast.views.commands import Commands
+from holdfast.views.recent import Recent
+from holdfast.views.statistics import WINDOWS, Window
+from holdfast.web.rendering import page
+from holdfast.web.site import Site
+
+_SHORT: Final = 10.0  # seconds that an answer from the index is kept
+_LONG: Final = 60.0  # an answer for which journals were read
+_SHOWN: Final = 10  # steps, and kinds of errors
+_MOST_EXAMINED: Final = 10_000  # runs that are examined for damage while a page waits
+
+
+def overview(request: Request) -> Response:
+    """The page, without what takes long."""
+    site, window, flow = _asked(request)
+    with site.noting_outages():
+        counts = site.cp.count_runs(flow=flow)
+        flows = site.kept.get("flows", _LONG, lambda: statistics.recent_flows(site.cp))
+    options = [f"--since={window.name}", *([f"--flow={flow}"] if flow else [])]
+    return page(
+        request,
+        "overview/page.html",
+        window=window,
+        windows=WINDOWS.values(),
+        flow=flow,
+        flows=flows,
+        counts=counts,
+        command=Commands(site.where).line("stats", None, *options),
+    )
+
+
+def data(request: Request) -> Response:
+    """What runs did over time, from the index."""
+    site, window, flow = _asked(request)
+
+    def ask() -> dict[str, Any]:
+        return statistics.over_time(site.cp, window, flow)
+
+    with site.noting_outages():
+        return _json(site.kept.get(("data", window, flow), _SHORT, ask))
+
+
+def recent_data(request: Request) -> Response:
+    """Bytes and verdicts over time, from the newest runs."""
+    site, window, flow = _asked(request)
+    found = _recent(site, window, flow)
+    document = found._asdict() | {"hours": window.step, "limits": _limits(found)}
+    return _json({name: document[name] for name in _CHARTED})
+
+
+_CHARTED: Final = ("as_of", "hours", "limits", "starts", "unread", "bytes", "checks")
+
+
+def part(request: Request) -> Response:
+    """A part of the page that is loaded later."""
+    name = request.path_params["part"]
+    site, window, flow = _asked(request)
+    with site.noting_outages():
+        if name == "now":
+            found = site.kept.get("now", _SHORT, lambda: statistics.present(site.cp))
+            return page(request, "overview/now.html", now=found, words=words)
+        if name == "recent":
+            read = _recent(site, window, flow)
+            return page(
+                request,
+                "overview/recent.html",
+                recent=read,
+                limits=_limits(read),
+                shown=_SHOWN,
+                words=words,
+            )
+        if name == "health":
+            return _health(request, site, full="full" in request.query_params)
+    raise HTTPException(404)
+
+
+def _health(request: Request, site: Site, *, full: bool) -> Response:
+    runs = sum(site.cp.count_runs().values())
+    if full and runs > _MOST_EXAMINED:
+        raise HTTPException(403, f"the command line examines more than {_MOST_EXAMINED:,} runs")
+    how = health.Examination(Commands(site.where), quick=not full, every=False)
+    findings = site.kept.get(("health", full), _LONG, lambda: health.examine(site.cp, how))
+    return page(
+        request,
+        "overview/health.html",
+        findings=findings,
+        full=full,
+        runs=runs,
+        here=runs <= _MOST_EXAMINED,
+        command=how.commands.line("doctor"),
+        words=words,
+    )
+
+
+def _asked(request: Request) -> tuple[Site, Window, str | None]:
+    """The site, the time and the flow that a request is about."""
+    name = request.query_params.get("since", "24h")
+    window = WINDOWS.get(name)
+    if window is None:
+        raise HTTPException(400, f"since is one of {', '.join(WINDOWS)}")
+    return request.app.state.site, window, request.query_params.get("flow") or None
+
+
+def _recent(site: Site, window: Window, flow: str | None) -> Recent:
+    def ask() -> Recent:
+        return recent.recent(site.cp, window, flow)
+
+    with site.noting_outages():
+        return site.kept.get(("recent", window, flow), _LONG, ask)
+
+
+def _limits(found: Recent) -> str:
+    """How much of the window was read, in words."""
+    if found.whole:
+        return f"From all {words.plural(found.runs, 'run')} that began in this time."
+    text = f"From the newest {found.read:,} of {words.plural(found.runs, 'run')} that began in this time."
+    if found.in_part:
+        text += f" Of {words.plural(found.in_part, 'long run')}, only the newest entries."
+    return text
+
+
+def _json(document: dict[str, Any]) -> Response:
+    return JSONResponse(_plain(document))
+
+
+def _plain(value: Any) -> Any:
+    """Times as seconds since the epoch: charts draw those."""
+    if isinstance(value, datetime):
+        return value.timestamp()
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list) else value
+
+
+ROUTES: list[BaseRoute] = [
+    Route("/overview", overview),
+    Route("/overview/data", data),
+    Route("/overview/recent", recent_data),
+    Route("/overview/part/{part}", part),
+]
