@@ -22,7 +22,7 @@ from holdfast.heads import HOUR
 from holdfast.kernel.core import Core
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, verdict_journal
 from holdfast.store import RunFilter
-from holdfast.views.statistics import Window
+from holdfast.views.statistics import Window, tallied
 
 MOST_RUNS: Final = 2000
 MOST_ENTRIES: Final = 2000
@@ -106,8 +106,7 @@ def recent(
         read += 1
     runs = len(listed)
     if runs == most:
-        numbers = cp.tally(look.starts[0], to_datetime(now), flow=flow, hours=window.step)
-        runs = max(runs, sum(period.started for period in numbers))
+        runs = max(runs, sum(part.started for part in tallied(cp, window, now, flow)))
     return look.found(runs, read, 0 if read == runs else look.part(listed[read - 1].opened) or 0)
 
 

@@ -38,13 +38,13 @@ WINDOWS: Final = {
 }
 """By the word that URLs have for them."""
 
+_NEWEST: Final = 200  # runs whose flows are offered
+
 
 def over_time(cp: SyncCheckpointer, window: Window, flow: str | None = None) -> dict[str, Any]:
     """What runs did in each part of a window, for charts. Every run counts, also child runs."""
-    clock = cp.core.journals.clock
-    now = clock.now()
-    since = to_datetime(now) - timedelta(hours=window.hours)
-    found = cp.tally(since, to_datetime(now), flow=flow, hours=window.step)
+    now = cp.core.journals.clock.now()
+    found = tallied(cp, window, now, flow)
     return {
         "since": window.name,
         "hours": window.step,
@@ -52,6 +52,15 @@ def over_time(cp: SyncCheckpointer, window: Window, flow: str | None = None) -> 
         "as_of": to_datetime(now),
         "periods": [_numbers(period) for period in found],
     }
+
+
+def tallied(
+    cp: SyncCheckpointer, window: Window, now: int, flow: str | None = None
+) -> list[HourTally]:
+    """What runs did in each part of a window until `now`, in microseconds."""
+    until = to_datetime(now + 1)  # the part that begins now is one of them
+    since = to_datetime(now) - timedelta(hours=window.hours)
+    return cp.tally(since, until, flow=flow, hours=window.step)
 
 
 def _numbers(period: HourTally) -> dict[str, Any]:
@@ -85,7 +94,7 @@ class Present(NamedTuple):
 def present(cp: SyncCheckpointer) -> Present:
     """What there is now. Takes longer the more runs nobody executes."""
     now = cp.core.journals.clock.now()
-    seen = survey(cp.core)
+    seen = survey(cp.core, warn=False)  # pages ask again and again
     undecided = sum(orphan.undecided for orphan in seen)
     asking = cp.store.listed(RunFilter(asking=True), limit=PAGE)
     due = cp.store.due(now, limit=PAGE)
@@ -101,5 +110,5 @@ def present(cp: SyncCheckpointer) -> Present:
 
 def recent_flows(cp: SyncCheckpointer, most: int = 50) -> list[str]:
     """The flows of the newest runs, those with the most runs first."""
-    rows = (row for row, _ in cp.store.listed(limit=PAGE))
+    rows = (row for row, _ in cp.store.listed(limit=_NEWEST))
     return [flow for flow, _ in Counter(row.flow for row in rows if row.flow).most_common(most)]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from holdfast import __version__
 from holdfast.codec.ascii_json import to_ascii
 from holdfast.errors import HoldfastError
 from holdfast.web.api.declaring import JSON
 from holdfast.web.site import Site
+from holdfast.web.store_metrics import Totals, store_metrics
+
+_KEPT: Final = 10.0  # seconds: Prometheus asks every 15 s or less often
 
 
 def healthz(request: Request) -> Response:
@@ -19,29 +24,39 @@ def healthz(request: Request) -> Response:
     site: Site = request.app.state.site
     try:
         with site.noting_outages():
-            site.cp.runs(limit=1)
+            site.cp.count_runs()
     except HoldfastError:
-        return _told(503, "down", site)
-    return _told(200, "up", site)
+        return _told(503, site)
+    return _told(200, site)
 
 
 def metrics(request: Request) -> Response:
-    """What Prometheus reads: runs by status, and what this process saved, executed and checked.
+    """What Prometheus reads: what is in the store, and what this process saved and executed.
 
-    While the store can't be read, the runs are missing.
+    While the store can't be read, only the latter is there.
     """
     site: Site = request.app.state.site
     try:
         with site.noting_outages():
-            runs = site.cp.count_runs()
+            store = site.kept.get("metrics", _KEPT, lambda: _of_store(site))
     except HoldfastError:
-        runs = None
-    return Response(site.metrics.prometheus(runs), media_type=site.metrics.content_type)
+        store = ""
+    return Response(site.metrics.prometheus() + store, media_type=site.metrics.content_type)
 
 
-def _told(status: int, word: str, site: Site) -> Response:
-    since = site.lost_since
-    return Response(to_ascii({"status": word, "down_since": since}), status, media_type=JSON)
+def _of_store(site: Site) -> str:
+    totals = site.kept.get("totals", math.inf, lambda: Totals(site.since))
+    return "".join(f"{line}\n" for line in store_metrics(site.cp, totals))
+
+
+def _told(status: int, site: Site) -> Response:
+    document = {
+        "ok": status == 200,
+        "store": site.short_name,
+        "lost_since": site.lost_since,
+        "version": __version__,
+    }
+    return Response(to_ascii(document), status, media_type=JSON)
 
 
 ROUTES: Final[list[BaseRoute]] = [

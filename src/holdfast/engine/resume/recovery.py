@@ -56,23 +56,25 @@ def survey(
     flows: Collection[str] | None = None,
     *,
     bury: bool = False,
+    warn: bool = True,
     damaged: Callable[[str, CheckpointCorruptedError], object] = lambda *_: None,
 ) -> list[Orphan]:
     """The runs under way that nobody executes, in the order of their ids. Blocks.
 
     Whether a process of this machine is alive is known at once. One elsewhere has to be looked at
     for a while: until then its runs are undecided. Nothing is written, unless the dead are to be
-    buried. Child runs are left to their parents. A run that can't be read is logged, and `damaged`
-    is called for it.
+    buried. Child runs are left to their parents. A run that can't be read is logged, unless nobody
+    is to be warned of it again, and `damaged` is called for it.
     """
     found: dict[str, Orphan] = {}
     for head in _not_held(core):
         try:
             orphan = _orphan(core, head, bury)
         except CheckpointCorruptedError as error:  # the others are still to be found
-            log.warning(
-                "the holder of run %s can't be read: %s", head.run, error, extra=about(head.run)
-            )
+            if warn:
+                log.warning(
+                    "the holder of run %s can't be read: %s", head.run, error, extra=about(head.run)
+                )
             if flows is None or head.flow in flows:
                 damaged(head.run, error)
             continue

@@ -3,6 +3,6 @@
 from starlette.routing import BaseRoute
 
 from holdfast.web import paths  # noqa: F401  routes need it
-from holdfast.web.pages import health, overview, run, runs
+from holdfast.web.pages import overview, run, runs
 
-ROUTES: list[BaseRoute] = [*runs.ROUTES, *run.ROUTES, *overview.ROUTES, *health.ROUTES]
+ROUTES: list[BaseRoute] = [*runs.ROUTES, *run.ROUTES, *overview.ROUTES]

@@ -31,7 +31,7 @@ def overview(request: Request) -> Response:
     """The page, without what takes long."""
     site, window, flow = _asked(request)
     with site.noting_outages():
-        counts = site.cp.count_runs(flow=flow)
+        counts = site.cp.count_runs(flow=flow, roots=True)
         flows = site.kept.get("flows", _LONG, lambda: statistics.recent_flows(site.cp))
     options = [f"--since={window.name}", *([f"--flow={flow}"] if flow else [])]
     return page(
@@ -73,9 +73,9 @@ def part(request: Request) -> Response:
     name = request.path_params["part"]
     site, window, flow = _asked(request)
     with site.noting_outages():
-        if name == "now":
+        if name in ("now", "workers"):
             found = site.kept.get("now", _SHORT, lambda: statistics.present(site.cp))
-            return page(request, "overview/now.html", now=found, words=words)
+            return page(request, f"overview/{name}.html", now=found, words=words)
         if name == "recent":
             read = _recent(site, window, flow)
             return page(

@@ -134,13 +134,13 @@ function draw(name) {
   const chart = { show: (value) => (value == null ? "–" : count.format(value)), ...CHARTS[name]() };
   const length = (chart.of ?? over).hours * 3600;
   const times = starts(chart);
-  const all = chart.series.flatMap((series) => series.values);
+  const blank = !chart.series.some((series) => sum(series.values));
   legend(card, chart, times, null);
   numbers(card, chart, times);
   card.querySelector(".limits").textContent = chart.of ? recent.limits : "";
   plot.setAttribute("aria-label", summary(card, chart));
-  card.classList.toggle("blank", !sum(all));
-  if (!sum(all)) {
+  card.classList.toggle("blank", blank);
+  if (blank) {
     plot.replaceChildren(nothing(name));
     return;
   }
@@ -155,7 +155,7 @@ function draw(name) {
     {
       width: plot.clientWidth,
       height: plot.clientHeight,
-      padding: [10, 8, 0, 0],
+      padding: [10, 20, 0, 0],
       legend: { show: false },
       tzDate: (at) => uPlot.tzDate(new Date(at * 1000), zone() ?? browserZone),
       cursor: {
@@ -166,7 +166,9 @@ function draw(name) {
       },
       scales: {
         x: { time: true, range: () => [times[0], times.at(-1) + length] },
-        y: chart.log ? { distr: 3, log: 10 } : { range: (_, low, high) => [0, top(high)] },
+        y: chart.log
+          ? { distr: 3, log: 10, range: (_, low, high) => rungs(low, high) }
+          : { range: (_, low, high) => [0, top(high)] },
       },
       axes: [
         { ...axis, grid: { show: false }, size: 28, space: 64, values: axisTimes },
@@ -175,7 +177,7 @@ function draw(name) {
           size: (_, values) => 14 + 6.4 * Math.max(3, ...(values ?? [""]).map((text) => text.length)),
           space: 34,
           values: (_, splits) => splits.map((value) => axisValue(value, chart)),
-          filter: chart.log ? (_, splits) => splits.map(decades) : undefined,
+          ...(chart.log && { splits: (_, place, low, high) => ladder(low, high), filter: all }),
         },
       ],
       series: [{}, ...rows.map((row) => drawn(row))],
@@ -189,7 +191,21 @@ function draw(name) {
 
 const browserZone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const top = (high) => (high > 4 ? high * 1.08 : 4);
-const decades = (value) => (Math.abs(Math.log10(value) % 1) < 1e-9 ? value : null);
+
+// Durations that people know, from a millisecond to a year, for an axis that grows by factors.
+const LADDER = [
+  1e-3, 1e-2, 0.1, 1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400,
+];
+
+// The rungs below and above all durations.
+function rungs(low, high) {
+  const below = LADDER.findLast((rung) => rung <= low) ?? LADDER[0];
+  const above = LADDER.find((rung) => rung >= high && rung > below) ?? high;
+  return [below, above];
+}
+
+const all = (_, splits) => splits; // else only powers of ten have a word
+const ladder = (low, high) => LADDER.filter((rung) => rung >= low && rung <= high);
 
 function axisValue(value, chart) {
   if (value == null) return "";

@@ -1,33 +1,19 @@
-"""What other programs ask: whether the store can be reached, and numbers for Prometheus."""
+"""Numbers of a store for Prometheus: what there is, and what happened since the UI was started."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Any, Final
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
-
-from holdfast import __version__
+from holdfast.checkpoint import to_micros
 from holdfast.checkpointer import SyncCheckpointer
-from holdfast.errors import HoldfastError
 from holdfast.heads import HOUR
 from holdfast.telemetry.measures import Measure
-from holdfast.telemetry.metrics import (
-    OTHER,
-    RUNS,
-    Metrics,
-    Samples,
-    exposition,
-    runs_by_status,
-)
+from holdfast.telemetry.metrics import OTHER, RUNS, Samples, exposition, runs_by_status
 from holdfast.views import statistics
-from holdfast.web.site import Site
 
-_KEPT: Final = 10.0  # seconds: Prometheus asks every 15 s or more
 _MOST_FLOWS: Final = 50
 _ENDED: Final = ("completed", "failed", "cancelled")
 
@@ -66,37 +52,35 @@ _WORKERS: Final = Measure(
 )
 
 
-def healthz(request: Request) -> Response:
-    """Whether the store answers: 200, or 503 since it does not."""
-    site: Site = request.app.state.site
-    try:
-        with site.noting_outages():
-            site.cp.count_runs()
-        ok = True
-    except HoldfastError:
-        ok = False
-    lost = site.lost_since
-    document = {
-        "ok": ok,
-        "store": site.short_name,
-        "lost_since": None if lost is None else lost.isoformat(),
-        "version": __version__,
-    }
-    return JSONResponse(document, 200 if ok else 503)
+class Totals:
+    """What happened in a store since the hour of a time. Hours that are over are read once."""
+
+    def __init__(self, since: datetime) -> None:
+        self.flows: list[str] = []  # once a flow has a label, it keeps it
+        self._begin = to_micros(since) // HOUR
+        self._from: dict[str | None, int] = {}  # by flow: the hour from which on to read
+        self._before: dict[str | None, Counter[str]] = {}
+
+    def know(self, flow: str) -> None:
+        """Count a flow by itself, unless there are too many."""
+        if flow not in self.flows and len(self.flows) < _MOST_FLOWS:
+            self.flows.append(flow)
+
+    def told(self, cp: SyncCheckpointer, flow: str | None) -> Counter[str]:
+        """What happened, by what it was, of one flow or of all."""
+        first = self._from.get(flow, self._begin)
+        now = cp.core.journals.clock.now()
+        open_from = max(first, now // HOUR - 1)  # clocks of others may be late
+        before = self._before.setdefault(flow, Counter())
+        still = Counter[str]()
+        for each in cp.store.tally(first * HOUR, now + HOUR, flow=flow):
+            (still if each.hour >= open_from else before)[each.what] += each.n
+        self._from[flow] = open_from
+        return before + still
 
 
-def metrics(request: Request) -> Response:
-    """Numbers of the store, as Prometheus reads them."""
-    site: Site = request.app.state.site
-    with site.noting_outages():
-        text = site.kept.get("metrics", _KEPT, lambda: "\n".join(_lines(site)) + "\n")
-    return PlainTextResponse(text, headers={"content-type": Metrics.content_type})
-
-
-def _lines(site: Site) -> Iterator[str]:
-    cp = site.cp
-    since = int(site.since.timestamp() * 1_000_000)
-    totals = site.kept.get("totals", math.inf, lambda: _Totals(since // HOUR))
+def store_metrics(cp: SyncCheckpointer, totals: Totals) -> Iterator[str]:
+    """Lines of Prometheus' text format. Blocks."""
     for flow in statistics.recent_flows(cp, _MOST_FLOWS):
         totals.know(flow)
     counted = cp.count_runs()
@@ -118,33 +102,6 @@ def _lines(site: Site) -> Iterator[str]:
         yield from exposition(measure, [((), number)])
     states = Counter[str](worker.state for worker in now.workers)
     yield from exposition(_WORKERS, [((state,), states[state]) for state in sorted(states)])
-
-
-class _Totals:
-    """What happened since an hour. Hours that are over are read once."""
-
-    def __init__(self, hour: int) -> None:
-        self.flows: list[str] = []  # once a flow has a label, it keeps it
-        self._begin = hour
-        self._from: dict[str | None, int] = {}  # by flow: the hour from which on to read
-        self._before: dict[str | None, Counter[str]] = {}
-
-    def know(self, flow: str) -> None:
-        """Count a flow by itself, unless there are too many."""
-        if flow not in self.flows and len(self.flows) < _MOST_FLOWS:
-            self.flows.append(flow)
-
-    def told(self, cp: SyncCheckpointer, flow: str | None) -> Counter[str]:
-        """What happened, by what it was, of one flow or of all."""
-        first = self._from.get(flow, self._begin)
-        now = cp.core.journals.clock.now()
-        open_from = max(first, now // HOUR - 1)  # clocks of others may be late
-        before = self._before.setdefault(flow, Counter())
-        still = Counter[str]()
-        for each in cp.store.tally(first * HOUR, now + HOUR, flow=flow):
-            (still if each.hour >= open_from else before)[each.what] += each.n
-        self._from[flow] = open_from
-        return before + still
 
 
 def _only(found: Counter[str], names: Iterable[str]) -> Counter[str]:
@@ -170,6 +127,3 @@ def _with_rest(
     for name, number in sorted(rest.items()):
         known[OTHER, name] = known.get((OTHER, name), 0) + number
     return list(known.items())
-
-
-ROUTES: list[BaseRoute] = [Route("/healthz", healthz), Route("/metrics", metrics)]
