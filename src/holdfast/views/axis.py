@@ -1,0 +1,178 @@
+"""The time axis of a run: where each moment is drawn, in percent of the width.
+
+Long times without work are collapsed, and crashes get a place that can be seen. Between them, time
+is drawn to scale.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from statistics import median
+from typing import Final, NamedTuple
+
+from holdfast.views.steps import Steps
+
+_COLLAPSED: Final = 10  # times the median step: a longer time without work is collapsed
+_SHORTEST: Final = 200_000  # microseconds that are worth collapsing
+_WIDTH: Final = 8.0  # percent, of a collapsed time
+_AT_MOST: Final = 50.0  # percent, of all collapsed times together
+_NICE: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+_UNITS: Final = (
+    *(1000 * step for step in _NICE),
+    *(1_000_000 * step for step in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600)),
+    *(3_600_000_000 * step for step in (2, 6, 12, 24, 48, 168, 720)),
+)
+
+
+class Piece(NamedTuple):
+    """A stretch of time that is drawn to scale, or collapsed."""
+
+    start: int
+    end: int
+    x: float
+    width: float
+    kind: str  # "work", "crash" or "idle"
+
+    @property
+    def seconds(self) -> float:
+        """Its length."""
+        return (self.end - self.start) / 1e6
+
+
+class Tick(NamedTuple):
+    """A line across the rows."""
+
+    x: float
+    at: int | None  # a moment; None for a distance from the moment before
+    after: float = 0.0  # that distance, in seconds
+
+
+class Axis:
+    """Where moments are drawn."""
+
+    def __init__(self, pieces: list[Piece]) -> None:
+        self.pieces = pieces
+        self._starts = [piece.start for piece in pieces]
+
+    def x(self, at: int) -> float:
+        """Where a moment is, in percent."""
+        if not self.pieces:
+            return 0.0
+        piece = self.pieces[max(0, bisect_right(self._starts, at) - 1)]
+        length = piece.end - piece.start
+        share = (at - piece.start) / length if length else 0.0
+        return piece.x + piece.width * min(1.0, max(0.0, share))
+
+    def ticks(self) -> list[Tick]:
+        """The moments to name, far enough from each other."""
+        found: list[Tick] = []
+        for piece in self.pieces:
+            if piece.kind != "work" or (found and piece.x - found[-1].x < 9):
+                continue
+            found.append(Tick(piece.x, piece.start))
+            length = piece.end - piece.start
+            least = length * 14 / max(piece.width, 0.1)
+            step = next((unit for unit in _UNITS if unit >= least), 0)
+            for number in range(1, int(length // step) + 1 if step else 0):
+                at = piece.start + number * step
+                x = self.x(at)
+                if piece.x + piece.width - x > 7:
+                    found.append(Tick(x, None, number * step / 1e6))
+        return found
+
+
+def axis_of(steps: Steps, now: int, *, orphaned: bool) -> Axis:
+    """The axis of a run. It ends with its last entry, or now if something is under way."""
+    busy = sorted(_busy(steps, now))
+    under_way = steps.status in ("running", "paused")
+    end = max([now if under_way else 0, steps.last, *(last for _, last in busy)])
+    begin = min([steps.began, *(first for first, _ in busy)])
+    crashes = _crashes(steps, now, orphaned=orphaned)
+    lengths = [last - first for first, last in busy if last > first]
+    longest = max(_SHORTEST, _COLLAPSED * median(lengths) if lengths else 0)
+    stretches: list[tuple[int, int, str]] = []
+    at = begin
+    for first, last in [*_joined(busy), (end, end)]:
+        if first > at:
+            stretches += _between(at, first, crashes, longest)
+        if last > first:
+            stretches.append((first, last, "work"))
+        at = max(at, last)
+    return Axis(_placed(_merged(stretches) or [(begin, end, "work")]))
+
+
+def _busy(steps: Steps, now: int) -> Iterable[tuple[int, int]]:
+    """When something was executed. Waiting is not."""
+    for one in steps.executions:
+        if one.kind in ("question", "damage"):
+            continue
+        if one.kind == "sleep":
+            yield from ((at, at) for at in (one.start, one.end) if at)
+            continue
+        for attempt in one.attempts:
+            if attempt.outcome != "cut off" and attempt.end is not None:
+                yield (attempt.start or attempt.end, attempt.end)
+        if one.status == "running" and one.start is not None and steps.status == "running":
+            yield (one.start, now)
+    for spell in steps.spells:
+        yield (spell.start, spell.start)
+
+
+def _crashes(steps: Steps, now: int, *, orphaned: bool) -> list[tuple[int, int]]:
+    found = [
+        (before.end or before.start, spell.start)
+        for before, spell in zip(steps.spells, steps.spells[1:], strict=False)
+        if spell.why == "died"
+    ]
+    if orphaned:
+        found.append((steps.last, now))
+    return found
+
+
+def _joined(busy: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for first, last in busy:
+        if found and first <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], last)
+        else:
+            found.append((first, last))
+    return found
+
+
+def _between(
+    start: int, end: int, crashes: list[tuple[int, int]], longest: float
+) -> list[tuple[int, int, str]]:
+    """What is drawn of a time without work."""
+    if any(first < end and last > start for first, last in crashes):
+        return [(start, end, "crash")]
+    return [(start, end, "idle" if end - start > longest else "work")]
+
+
+def _merged(stretches: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    found: list[tuple[int, int, str]] = []
+    for start, end, kind in stretches:
+        if found and found[-1][2] == kind == "work":
+            found[-1] = found[-1][0], end, kind
+        else:
+            found.append((start, end, kind))
+    return found
+
+
+def _placed(stretches: list[tuple[int, int, str]]) -> list[Piece]:
+    """The stretches with their places: collapsed ones have the same width, all others theirs."""
+    collapsed = sum(1 for _, _, kind in stretches if kind != "work")
+    works = [end - start for start, end, kind in stretches if kind == "work"]
+    each = min(_WIDTH, _AT_MOST / collapsed) if collapsed else 0.0
+    if not works:
+        each = 100.0 / max(1, collapsed)
+    left = 100.0 - each * collapsed
+    total = sum(works) or 1
+    pieces: list[Piece] = []
+    x = 0.0
+    for start, end, kind in stretches:
+        share = (end - start) / total if sum(works) else 1 / max(1, len(works))
+        width = each if kind != "work" else left * share
+        pieces.append(Piece(start, end, x, width, kind))
+        x += width
+    return pieces
