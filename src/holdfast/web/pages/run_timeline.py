@@ -1,16 +1,227 @@
-"""The tab "Timeline" of a run."""
+"""The tab "Timeline" of a run: its steps along the time, and what one of them did."""
 
 from __future__ import annotations
 
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from threading import Lock
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from holdfast.checkpoint import RunInfo, to_datetime
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.views.axis import Axis, Tick, axis_of
+from holdfast.views.step_groups import Group, groups_of
+from holdfast.views.step_reading import steps_of
+from holdfast.views.steps import Execution, Steps
+from holdfast.web.pages.run_rows import Drawing, Line, Row
 from holdfast.web.pages.shown_run import ShownRun, Tab
+from holdfast.web.rendering import run_path
 from holdfast.web.site import Site
+
+WINDOW: Final = 200
+"""Rows that are sent at once."""
+
+_MOST_ROWS: Final = 2000  # that a page may ask for again, to refresh what it shows
+_KEPT: Final = 16  # runs whose steps are kept, until something is added to them
+_BEFORE: Final = 20  # rows to show before the one that is selected
+_NUMBER: Final = re.compile(r"^(\d+) items")
+
+_known: WeakKeyDictionary[Site, OrderedDict[tuple[str, int], Steps]] = WeakKeyDictionary()
+_lock: Final = Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """What of a run's timeline is shown."""
+
+    rows: Sequence[Row]
+    count: int  # of all rows
+    first: int  # the place of the first one that is shown
+    axis: Axis
+    ticks: Sequence[Tick]
+    steps: Steps
+    problems: int
+    find: str
+    now: int
+
+    @property
+    def next(self) -> int | None:
+        """The place of the first row of the next window; None if there is none."""
+        end = self.first + len(self.rows)
+        return end if end < self.count else None
+
+
+def known_steps(site: Site, info: RunInfo) -> Steps:
+    """The steps of a run, as they are or as they were read when it had the same entries."""
+    key = info.run_id, info.seq
+    with _lock:
+        mine = _known.setdefault(site, OrderedDict())
+        if key in mine:
+            mine.move_to_end(key)
+            return mine[key]
+    made = steps_of(site.cp, info)
+    with _lock:
+        for other in [one for one in mine if one[0] == info.run_id]:
+            del mine[other]
+        mine[key] = made
+        while len(mine) > _KEPT:
+            mine.popitem(last=False)
+    return made
+
+
+def timeline_of(site: Site, run: ShownRun, *, first: int | None = None) -> Timeline:
+    """The rows from a place on; if none is given, from where the selected step is among them."""
+    steps = known_steps(site, run.info)
+    now = time.time_ns() // 1000
+    axis = axis_of(steps, now, orphaned=run.word == "orphaned")
+    groups = groups_of(steps)
+    find = (run.asked("find") or "").strip()
+    selected = _selected(run)
+    opened = set(run.request.query_params.getlist("open"))
+    if selected is not None:
+        opened |= _holding(groups, selected)
+    lines = list(_found(groups, find) if find else _lines(site, groups, opened))
+    if first is None:
+        first = _first(lines, selected)
+    shown = min(max(run.number("shown") or WINDOW, WINDOW), _MOST_ROWS)
+    drawing = Drawing(axis, steps, now)
+    rows = [
+        drawing.row(_counted(site, steps, line), selected) for line in lines[first : first + shown]
+    ]
+    return Timeline(
+        rows,
+        len(lines),
+        first,
+        axis,
+        axis.ticks(),
+        steps,
+        sum(group.problems for group in groups),
+        find,
+        now,
+    )
 
 
 def render(site: Site, run: ShownRun) -> dict[str, Any]:
     """What the tab shows."""
-    return {}
+    return {"timeline": timeline_of(site, run, first=run.number("from"))}
+
+
+def next_problem(site: Site, run: ShownRun) -> Response:
+    """To the next step, after the selected one, that somebody should look at."""
+    steps = known_steps(site, run.info)
+    problems = [one for one in steps.executions if one.is_problem]
+    selected = _selected(run)
+    places = {one.seq: place for place, one in enumerate(steps.executions)}
+    here = -1
+    if selected is not None:
+        here = next(
+            (
+                places[one.seq]
+                for one in steps.executions
+                if one.key == selected[0] and selected[1] in (None, one.seq)
+            ),
+            -1,
+        )
+    after = [one for one in problems if places[one.seq] > here]
+    found = after[0] if after else problems[0] if problems else None
+    if found is None:
+        return RedirectResponse(run_path(run.run_id, tab="timeline"), 303)
+    where = run_path(run.run_id, tab="timeline", step=found.key, at=found.seq)
+    return RedirectResponse(where, 303)
+
+
+def _selected(run: ShownRun) -> tuple[str, int | None] | None:
+    step = run.asked("step")
+    return None if step is None else (step, run.number("at"))
+
+
+def _holding(groups: Sequence[Group], selected: tuple[str, int | None]) -> set[str]:
+    """The groups to open, so that the selected step can be seen."""
+    step, at = selected
+    return {
+        group.name
+        for group in groups
+        if group.kind != "one" and any(one.key == step and at == one.seq for one in group.members)
+    }
+
+
+def _lines(site: Site, groups: Sequence[Group], opened: set[str]) -> Iterator[Line]:
+    for group in groups:
+        if group.kind == "one":
+            yield from _one(site, Line(group), group.only, opened)
+            continue
+        is_open = group.name in opened
+        yield Line(group, is_open=is_open)
+        for member in group.members if is_open else ():
+            yield from _one(site, Line(group, member, 1), member, opened)
+
+
+def _one(site: Site, line: Line, one: Execution, opened: set[str]) -> Iterator[Line]:
+    """A step, and below it the steps of the child run that it was."""
+    if one.child is None or f"run:{one.child}" not in opened:
+        yield line
+        return
+    yield line._replace(is_open=True)
+    info = site.cp.run(one.child)
+    if info is None:
+        return
+    for group in groups_of(known_steps(site, info)):
+        yield Line(group, level=line.level + 1, run=one.child)
+
+
+def _found(groups: Sequence[Group], find: str) -> Iterator[Line]:
+    """The steps whose names hold a text."""
+    wanted = find.casefold()
+    for group in groups:
+        if group.kind == "one":
+            if wanted in group.name.casefold():
+                yield Line(group)
+            continue
+        members = [one for one in group.members if wanted in one.name.casefold()]
+        if members:
+            yield Line(group, is_open=True)
+            yield from (Line(group, one, 1) for one in members)
+
+
+def _first(lines: Sequence[Line], selected: tuple[str, int | None] | None) -> int:
+    if selected is None:
+        return 0
+    step, at = selected
+    for place, line in enumerate(lines):
+        one = line.one
+        key = line.group.name if one is None else one.key
+        if key == step and (at is None or (one is not None and one.seq == at)):
+            return 0 if place < WINDOW - _BEFORE else place - _BEFORE
+    return 0
+
+
+def _counted(site: Site, steps: Steps, line: Line) -> Line:
+    """The line of a `for_each`, with the number of its items, which is in the body of an entry."""
+    seq = steps.items.get(line.group.name)
+    if line.group.kind != "items" or line.member is not None or line.run or seq is None:
+        return line
+    try:
+        said = site.cp.core.journals.value(steps.run_id, seq)
+    except CheckpointCorruptedError:
+        return line
+    number = _NUMBER.match(said) if isinstance(said, str) else None
+    if number is None:
+        return line
+    return line._replace(group=line.group._replace(total=int(number[1])))
+
+
+def moment(micros: int) -> datetime:
+    """A time of the journal."""
+    return to_datetime(micros)
 
 
 TAB: Final = Tab("timeline", "Timeline", render)
+__all__ = ["TAB", "WINDOW", "Request", "Timeline", "known_steps", "next_problem", "timeline_of"]

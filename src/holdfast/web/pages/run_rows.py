@@ -1,0 +1,257 @@
+"""The rows of a timeline: what each says, and where its bars are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from holdfast.views import words
+from holdfast.views.axis import Axis
+from holdfast.views.step_groups import Group
+from holdfast.views.steps import Execution, Steps
+
+CHIPS: Final = {
+    "completed": "ok",
+    "answered": "ok",
+    "failed": "bad",
+    "damaged": "bad",
+    "running": "run",
+    "begun": "run",
+    "asks": "ask",
+    "waits": "wait",
+    "cut off": "orp",
+    "not started": "new",
+}
+"""The class of the status of a step."""
+
+_NARROWEST: Final = 0.4  # percent, of a bar
+_GRID: Final = 0.25  # percent: bars of a group that are nearer than this are one
+_RESTORED: Final = 1.6  # percent: how wide the bar of a restored step is
+_MOST_RESTORED: Final = 4  # times that a step is drawn as restored
+
+
+class Bar(NamedTuple):
+    """A bar, in percent of the width."""
+
+    chip: str
+    x: float
+    width: float
+
+
+class Badge(NamedTuple):
+    """A few words beside the name of a step."""
+
+    text: str
+    chip: str = ""
+
+
+class Row(NamedTuple):
+    """A row of the table."""
+
+    id: str
+    name: str
+    status: str
+    chip: str
+    took: str
+    tries: int
+    badges: tuple[Badge, ...]
+    bars: tuple[Bar, ...]
+    line: tuple[float, float] | None  # between attempts
+    step: str  # what its address names
+    at: int | None
+    group: str = ""  # what is folded here
+    is_open: bool = False
+    level: int = 0
+    selected: bool = False
+    left_behind: bool = False
+    child: str | None = None  # the run that it was
+
+
+class Line(NamedTuple):
+    """What a row is made of: a group, or one of its members; maybe of a child run."""
+
+    group: Group
+    member: Execution | None = None
+    level: int = 0
+    run: str = ""  # the child run
+    is_open: bool = False
+
+    @property
+    def one(self) -> Execution | None:
+        """The execution, if it is about exactly one."""
+        if self.member is not None:
+            return self.member
+        return self.group.only if self.group.kind == "one" else None
+
+
+class Drawing:
+    """Makes rows on an axis."""
+
+    def __init__(self, axis: Axis, steps: Steps, now: int) -> None:
+        self._axis = axis
+        self._now = now
+        self._spells = [spell for spell in steps.spells[1:] if spell.why][-_MOST_RESTORED:]
+
+    def row(self, line: Line, selected: tuple[str, int | None] | None) -> Row:
+        """The row of a line."""
+        one = line.one
+        made = self._of_group(line) if one is None else self._of_one(line, one)
+        chosen = selected is not None and not line.run and made.step == selected[0]
+        if chosen and selected is not None and selected[1] is not None:
+            chosen = made.at == selected[1] or (one is None and made.at is None)
+        return made._replace(selected=chosen, level=line.level)
+
+    def _of_one(self, line: Line, one: Execution) -> Row:
+        name = one.name
+        if line.member is not None and not line.run:
+            name = _short(one, line.group)
+        return Row(
+            f"s{line.run}-{one.seq if one.seq is not None else one.key}",
+            name,
+            one.status,
+            CHIPS.get(one.status, "can"),
+            "" if one.took is None else words.span(one.took),
+            len(one.attempts),
+            tuple(_badges(one)),
+            tuple(self._bars(one)),
+            self._line(one),
+            one.key or one.name,
+            one.seq,
+            group=f"run:{one.child}" if one.child else "",
+            is_open=line.is_open,
+            left_behind=not one.current,
+            child=one.child,
+        )
+
+    def _of_group(self, line: Line) -> Row:
+        group = line.group
+        many = [_count(group)]
+        bad = sum(1 for one in group.members if one.status == "failed")
+        if bad:
+            many.append(Badge(f"{bad:,} failed", "bad"))
+        elif group.tries:
+            many.append(Badge(words.plural(group.tries, "retry"), "bad"))
+        took = group.took
+        return Row(
+            f"g{line.run}-{group.name}",
+            group.name,
+            group.status,
+            CHIPS.get(group.status, "can"),
+            "" if took is None else words.span(took),
+            len(group.members) + group.tries,
+            tuple(many),
+            tuple(self._bars_of(group)),
+            None,
+            group.name,
+            None,
+            group=group.name if not line.run else "",
+            is_open=line.is_open,
+            left_behind=not group.current,
+        )
+
+    # --- bars
+
+    def _bar(self, chip: str, start: int, end: int) -> Bar:
+        x = self._axis.x(start)
+        width = max(_NARROWEST, self._axis.x(end) - x)
+        return Bar(chip, min(x, 100 - width), width)
+
+    def _bars(self, one: Execution) -> Iterator[Bar]:
+        if one.kind == "damage":
+            if one.end:
+                yield self._bar("bad", one.end, one.end)
+            return
+        if one.kind in ("question", "sleep") and one.start is not None:
+            end = one.end or self._now
+            yield self._bar("ask" if one.kind == "question" else "wait", one.start, end)
+        else:
+            for attempt in one.attempts:
+                end = attempt.end or self._now
+                chip = {"failed": "bad", "cut off": "cut", "running": "run"}.get(
+                    attempt.outcome, "ok"
+                )
+                yield self._bar(chip, attempt.start or end, end)
+            if one.status in ("running", "begun") and one.start is not None:
+                yield self._bar("run", one.start, self._now)
+            if one.status == "waits" and one.start is not None:
+                last = max((attempt.end or 0 for attempt in one.attempts), default=one.start)
+                yield self._bar("wait", last, self._now)
+            if one.status == "not started":
+                yield Bar("todo", 93.5, 6)
+        yield from self._restored([one])
+
+    def _restored(self, members: Iterable[Execution]) -> Iterator[Bar]:
+        """Where a process that took the run over found these finished."""
+        if not self._spells:
+            return
+        done = [one.seq for one in members if one.current and one.seq is not None and one.end]
+        if not done:
+            return
+        first = min(done)
+        for spell in self._spells:
+            if first < spell.seq:
+                x = self._axis.x(spell.start) - _RESTORED / 2
+                yield Bar("old", min(max(0.0, x), 100 - _RESTORED), _RESTORED)
+
+    def _bars_of(self, group: Group) -> Iterator[Bar]:
+        """The bars of all members; those that touch are one."""
+        spans: dict[str, list[tuple[float, float]]] = {}
+        for one in group.members:
+            for bar in self._bars(one):
+                if bar.chip != "old":
+                    spans.setdefault(bar.chip, []).append((bar.x, bar.x + bar.width))
+        for chip, found in spans.items():
+            for first, last in _merged(found):
+                yield Bar(chip, first, last - first)
+        yield from self._restored(group.members)
+
+    def _line(self, one: Execution) -> tuple[float, float] | None:
+        if len(one.attempts) < 2 and one.status != "waits":
+            return None
+        times = [at for each in one.attempts for at in (each.start, each.end) if at]
+        if one.status == "waits":
+            times.append(self._now)
+        return (self._axis.x(min(times)), self._axis.x(max(times))) if times else None
+
+
+def _short(one: Execution, group: Group) -> str:
+    """The name of a member below its group: what it has of its own."""
+    if one.name != group.name and one.name.startswith(group.name):
+        return one.name.removeprefix(group.name).strip(" /") or one.name
+    return f"@{one.seq}" if one.seq is not None else one.name
+
+
+def _badges(one: Execution) -> Iterator[Badge]:
+    failed = sum(1 for attempt in one.attempts if attempt.outcome == "failed")
+    if len(one.attempts) > 1 and failed:
+        yield Badge(f"{len(one.attempts)} tries", "bad")
+    if any(attempt.outcome == "cut off" for attempt in one.attempts):
+        yield Badge("cut off", "orp")
+    if one.child:
+        yield Badge("child run")
+    if not one.current:
+        yield Badge("left behind", "can")
+    if one.note and one.kind != "damage":
+        yield Badge(one.note)
+    if one.kind == "damage":
+        yield Badge("damaged", "bad")
+
+
+def _count(group: Group) -> Badge:
+    if group.kind == "items":
+        if group.total is not None:
+            return Badge(f"{group.items:,} of {group.total:,}")
+        return Badge(words.plural(group.items, "item"))
+    if group.kind == "parts":
+        return Badge(words.plural(len(group.members), "part"))
+    return Badge(words.plural(len(group.members), "round"))
+
+
+def _merged(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    found: list[tuple[float, float]] = []
+    for first, last in sorted(spans):
+        if found and first - found[-1][1] < _GRID:
+            found[-1] = found[-1][0], max(found[-1][1], last)
+        else:
+            found.append((first, last))
+    return found
