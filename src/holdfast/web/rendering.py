@@ -13,6 +13,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from holdfast import __version__
+from holdfast.checkpoint import to_datetime
+from holdfast.views import words
 from holdfast.web.site import Site
 
 STATIC: Final = Path(__file__).parent / "static"
@@ -58,6 +60,10 @@ def _environment() -> Environment:
     made.filters["chip"] = lambda word: CHIPS.get(word, "can")
     made.filters["iso"] = _iso
     made.filters["thousands"] = lambda number: f"{number:,}"
+    made.filters["micros"] = to_datetime
+    made.filters["clock"] = lambda when: f"{when:%H:%M:%S}"
+    made.filters["span"] = words.span
+    made.filters["size"] = words.size
     made.globals["run_path"] = run_path
     made.globals["version"] = __version__
     return made

@@ -9,7 +9,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.views.commands import Commands
-from holdfast.views.runs import doing, of_id
+from holdfast.views.pauses import Pause, pause_of
+from holdfast.views.runs import doing, nobody, of_id
 from holdfast.web.pages import (
     run_evidence,
     run_forks,
@@ -18,6 +19,7 @@ from holdfast.web.pages import (
     run_state,
     run_timeline,
 )
+from holdfast.web.pages.run_timeline import known_steps
 from holdfast.web.pages.shown_run import ShownRun, Tab
 from holdfast.web.rendering import page, run_path
 from holdfast.web.site import Site
@@ -67,12 +69,45 @@ def shown_run(site: Site, request: Request) -> ShownRun:
 def header_of(site: Site, shown: ShownRun) -> dict[str, Any]:
     """What stands above the tabs."""
     info = shown.info
-    stats = site.cp.stats(info.run_id)
+    pause = pause_of(site.cp, info)
+    steps = known_steps(site, info)
     return {
         "command": Commands(site.where).line("show", info.run_id),
         "parent": None if info.parent_id is None else run_path(info.parent_id),
-        "stored": stats.stored_bytes,
+        "why": _why(shown, pause),
+        "worked": sum(one.took or 0.0 for one in steps.executions if one.kind == "step"),
+        "bytes": sum(one.size for one in steps.executions),
+        "spell": steps.spells[-1] if steps.spells else None,
     }
 
 
-ROUTES: list[BaseRoute] = [Route("/runs/{run_id:id}", run)]
+def _why(shown: ShownRun, pause: Pause | None) -> str:
+    """What there is to say beside its status."""
+    if shown.word == "orphaned":
+        return nobody(shown.facts.get("holder"))
+    if shown.word == "answered":
+        return "waits to be resumed"
+    return "" if pause is None else str(pause)
+
+
+def rows(request: Request) -> Response:
+    """More rows of the timeline."""
+    site: Site = request.app.state.site
+    with site.noting_outages():
+        shown = shown_run(site, request)
+        context = run_timeline.rows(site, shown)
+    return page(request, "run/rows.html", run=shown, **context)
+
+
+def problem(request: Request) -> Response:
+    """To the next step that somebody should look at."""
+    site: Site = request.app.state.site
+    with site.noting_outages():
+        return run_timeline.next_problem(site, shown_run(site, request))
+
+
+ROUTES: list[BaseRoute] = [
+    Route("/runs/{run_id:id}", run),
+    Route("/runs/{run_id:id}/rows", rows),
+    Route("/runs/{run_id:id}/problem", problem),
+]

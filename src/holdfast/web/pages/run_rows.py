@@ -65,6 +65,7 @@ class Row(NamedTuple):
     selected: bool = False
     left_behind: bool = False
     child: str | None = None  # the run that it was
+    run: str = ""  # the child run whose step it is
 
 
 class Line(NamedTuple):
@@ -99,7 +100,7 @@ class Drawing:
         chosen = selected is not None and not line.run and made.step == selected[0]
         if chosen and selected is not None and selected[1] is not None:
             chosen = made.at == selected[1] or (one is None and made.at is None)
-        return made._replace(selected=chosen, level=line.level)
+        return made._replace(selected=chosen, level=line.level, run=line.run)
 
     def _of_one(self, line: Line, one: Execution) -> Row:
         name = one.name

@@ -7,20 +7,19 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from threading import Lock
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from holdfast.checkpoint import RunInfo, to_datetime
+from holdfast.checkpoint import RunInfo
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.views.axis import Axis, Tick, axis_of
 from holdfast.views.step_groups import Group, groups_of
 from holdfast.views.step_reading import steps_of
 from holdfast.views.steps import Execution, Steps
+from holdfast.web.pages.run_notes import notes_of
 from holdfast.web.pages.run_rows import Drawing, Line, Row
 from holdfast.web.pages.shown_run import ShownRun, Tab
 from holdfast.web.rendering import run_path
@@ -111,7 +110,52 @@ def timeline_of(site: Site, run: ShownRun, *, first: int | None = None) -> Timel
 
 def render(site: Site, run: ShownRun) -> dict[str, Any]:
     """What the tab shows."""
-    return {"timeline": timeline_of(site, run, first=run.number("from"))}
+    timeline = timeline_of(site, run, first=run.number("from"))
+    return {
+        "timeline": timeline,
+        "notes": notes_of(timeline.steps, orphaned=run.word == "orphaned"),
+        "drawer": None,
+        **_links(run),
+    }
+
+
+def rows(site: Site, run: ShownRun) -> dict[str, Any]:
+    """More rows of the table, from a place on."""
+    timeline = timeline_of(site, run, first=run.number("from") or 0)
+    return {"timeline": timeline, "is_window": True, **_links(run)}
+
+
+def _links(run: ShownRun) -> dict[str, Any]:
+    """Where the links of the rows lead: what is open and searched for stays so."""
+    opened = run.request.query_params.getlist("open")
+    step, at, find = run.asked("step"), run.number("at"), run.asked("find")
+
+    def where(**query: object) -> str:
+        return run_path(run.run_id, **({"tab": "timeline", "find": find, "open": opened} | query))
+
+    def fold(row: Row) -> str:
+        kept = [one for one in opened if one != row.group]
+        return where(open=kept if row.is_open else [*kept, row.group], step=step, at=at)
+
+    def to_step(row: Row) -> str:
+        if row.run:
+            return run_path(row.run, tab="timeline", step=row.step, at=row.at)
+        return where(step=row.step, at=row.at)
+
+    def window(first: int) -> str:
+        return where(**{"from": first}).replace("?", "/rows?", 1)
+
+    return {
+        "is_window": False,
+        "fold_path": fold,
+        "step_path": to_step,
+        "window_path": window,
+        "from_path": lambda first: where(**{"from": first}),
+        "earlier": where(**{"from": 0}),
+        "closed": where(),
+        "problem": where(step=step, at=at).replace("?", "/problem?", 1),
+        "here": where(step=step, at=at),
+    }
 
 
 def next_problem(site: Site, run: ShownRun) -> Response:
@@ -218,10 +262,4 @@ def _counted(site: Site, steps: Steps, line: Line) -> Line:
     return line._replace(group=line.group._replace(total=int(number[1])))
 
 
-def moment(micros: int) -> datetime:
-    """A time of the journal."""
-    return to_datetime(micros)
-
-
 TAB: Final = Tab("timeline", "Timeline", render)
-__all__ = ["TAB", "WINDOW", "Request", "Timeline", "known_steps", "next_problem", "timeline_of"]
