@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from holdfast.views.steps import Steps
 
 _COLLAPSED: Final = 10  # times the median step: a longer time without work is collapsed
+_SHARE: Final = 0.2  # of all work: less takes no more room to scale than collapsed
 _SHORTEST: Final = 200_000  # microseconds that are worth collapsing
 _WIDTH: Final = 8.0  # percent, of a collapsed time
 _AT_MOST: Final = 50.0  # percent, of all collapsed times together
@@ -90,7 +91,11 @@ def axis_of(steps: Steps, now: int, *, orphaned: bool) -> Axis:
     begin = min([steps.began, *(first for first, _ in busy)])
     crashes = _crashes(steps, now, orphaned=orphaned)
     lengths = [last - first for first, last in busy if last > first]
-    longest = max(_SHORTEST, _COLLAPSED * median(lengths) if lengths else 0)
+    longest = max(
+        _SHORTEST,
+        _COLLAPSED * median(lengths) if lengths else 0,
+        _SHARE * sum(last - first for first, last in _joined(busy)),
+    )
     stretches: list[tuple[int, int, str]] = []
     at = begin
     for first, last in [*_joined(busy), (end, end)]:

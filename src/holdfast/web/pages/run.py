@@ -12,6 +12,7 @@ from holdfast.views.commands import Commands
 from holdfast.views.pauses import Pause, pause_of
 from holdfast.views.runs import doing, nobody, of_id
 from holdfast.web.pages import (
+    run_drawer,
     run_evidence,
     run_forks,
     run_graph,
@@ -19,7 +20,7 @@ from holdfast.web.pages import (
     run_state,
     run_timeline,
 )
-from holdfast.web.pages.run_timeline import known_steps
+from holdfast.web.pages.known_steps import known_steps
 from holdfast.web.pages.shown_run import ShownRun, Tab
 from holdfast.web.rendering import page, run_path
 from holdfast.web.site import Site
@@ -42,6 +43,8 @@ def run(request: Request) -> Response:
     site: Site = request.app.state.site
     with site.noting_outages():
         shown = shown_run(site, request)
+        if request.headers.get("hx-target") == "drawer":
+            return page(request, "run/drawer.html", run=shown, **run_timeline.drawer(site, shown))
         tab = TABS.get(shown.asked("tab") or "", run_timeline.TAB)
         context = tab.render(site, shown)
         badges = {name: each.badge(site, shown) for name, each in TABS.items()}
@@ -99,6 +102,22 @@ def rows(request: Request) -> Response:
     return page(request, "run/rows.html", run=shown, **context)
 
 
+def result(request: Request) -> Response:
+    """The result of a step, as far as it can be shown."""
+    site: Site = request.app.state.site
+    with site.noting_outages():
+        shown = shown_run(site, request)
+        value = run_drawer.value_page(site, shown)
+    return page(request, "run/result.html", run=shown, value=value)
+
+
+def download(request: Request) -> Response:
+    """The result of a step, as a file."""
+    site: Site = request.app.state.site
+    with site.noting_outages():
+        return run_drawer.download(site, shown_run(site, request))
+
+
 def problem(request: Request) -> Response:
     """To the next step that somebody should look at."""
     site: Site = request.app.state.site
@@ -110,4 +129,6 @@ ROUTES: list[BaseRoute] = [
     Route("/runs/{run_id:id}", run),
     Route("/runs/{run_id:id}/rows", rows),
     Route("/runs/{run_id:id}/problem", problem),
+    Route("/runs/{run_id:id}/result", result),
+    Route("/runs/{run_id:id}/result.json", download),
 ]

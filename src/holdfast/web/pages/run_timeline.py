@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 from starlette.responses import RedirectResponse, Response
 
-from holdfast.checkpoint import RunInfo
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.views.axis import Axis, Tick, axis_of
 from holdfast.views.step_groups import Group, groups_of
-from holdfast.views.step_reading import steps_of
 from holdfast.views.steps import Execution, Steps
+from holdfast.web.pages.known_steps import known_steps
+from holdfast.web.pages.run_drawer import drawer_of
 from holdfast.web.pages.run_notes import notes_of
 from holdfast.web.pages.run_rows import Drawing, Line, Row
 from holdfast.web.pages.shown_run import ShownRun, Tab
@@ -29,12 +26,8 @@ WINDOW: Final = 200
 """Rows that are sent at once."""
 
 _MOST_ROWS: Final = 2000  # that a page may ask for again, to refresh what it shows
-_KEPT: Final = 16  # runs whose steps are kept, until something is added to them
 _BEFORE: Final = 20  # rows to show before the one that is selected
 _NUMBER: Final = re.compile(r"^(\d+) items")
-
-_known: WeakKeyDictionary[Site, OrderedDict[tuple[str, int], Steps]] = WeakKeyDictionary()
-_lock: Final = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +49,6 @@ class Timeline:
         """The place of the first row of the next window; None if there is none."""
         end = self.first + len(self.rows)
         return end if end < self.count else None
-
-
-def known_steps(site: Site, info: RunInfo) -> Steps:
-    """The steps of a run, as they are or as they were read when it had the same entries."""
-    key = info.run_id, info.seq
-    with _lock:
-        mine = _known.setdefault(site, OrderedDict())
-        if key in mine:
-            mine.move_to_end(key)
-            return mine[key]
-    made = steps_of(site.cp, info)
-    with _lock:
-        for other in [one for one in mine if one[0] == info.run_id]:
-            del mine[other]
-        mine[key] = made
-        while len(mine) > _KEPT:
-            mine.popitem(last=False)
-    return made
 
 
 def timeline_of(site: Site, run: ShownRun, *, first: int | None = None) -> Timeline:
@@ -114,9 +89,14 @@ def render(site: Site, run: ShownRun) -> dict[str, Any]:
     return {
         "timeline": timeline,
         "notes": notes_of(timeline.steps, orphaned=run.word == "orphaned"),
-        "drawer": None,
+        "drawer": drawer_of(site, run),
         **_links(run),
     }
+
+
+def drawer(site: Site, run: ShownRun) -> dict[str, Any]:
+    """Only what is beside the table."""
+    return {"drawer": drawer_of(site, run), **_links(run)}
 
 
 def rows(site: Site, run: ShownRun) -> dict[str, Any]:
