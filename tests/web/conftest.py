@@ -23,12 +23,12 @@ def cp(tmp_path: Path) -> Iterator[SyncCheckpointer]:
 
 
 @pytest.fixture
-def serving(cp: SyncCheckpointer) -> Iterator[Serving]:
+def serving(cp: SyncCheckpointer, tmp_path: Path) -> Iterator[Serving]:
     """Clients of sites on `cp`, with the settings that each is given."""
     clients: list[TestClient] = []
 
     def serve(**settings: Any) -> TestClient:
-        site = Site(cp, None, Settings(**settings))
+        site = Site(cp, str(tmp_path / "runs.db"), Settings(**settings))
         client = TestClient(
             make_app(site), base_url="http://127.0.0.1", raise_server_exceptions=False
         )

@@ -43,7 +43,7 @@ def test_the_page_counts_runs_and_links_to_them(
     text = client.get("/overview?since=7d&flow=etl").text
     assert "2 runs of etl" in text
     assert 'href="/runs?status=failed&amp;flow=etl"' in text
-    assert "holdfast stats --since=7d --flow=etl" in text
+    assert "holdfast stats --since=7d --flow=etl --store=" in text
 
 
 def test_a_time_that_there_is_not_is_refused(client: TestClient) -> None:
