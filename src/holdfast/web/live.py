@@ -28,6 +28,8 @@ from holdfast.web.site import Site
 EVERY: Final = 0.5
 """Seconds between two events for a page, at least."""
 
+MEDIA: Final = "text/event-stream"
+
 MOST_PAGES: Final = 500
 """Pages that can listen at a time."""
 
@@ -54,6 +56,11 @@ class Live:
     def listeners(self) -> int:
         """How many listen."""
         return len(self._listeners)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nobody else can listen."""
+        return self._closed or self.listeners >= MOST_PAGES
 
     def listen(self, run_id: str | None = None) -> Listener:
         """Somebody wants to know of changes of all runs, or of one."""
@@ -213,12 +220,16 @@ async def events(request: Request) -> Response:
     run_id = request.query_params.get("run")
     if run_id is not None:
         check_id("run_id", run_id)
-    if live.closed or live.listeners >= MOST_PAGES:
+    if live.is_full:
         return PlainTextResponse("too many pages listen; close some\n", 503)
     if request.method == "HEAD":
-        return Response(media_type="text/event-stream")
-    told = stream(live.listen(run_id), as_event)
-    return StreamingResponse(told, media_type="text/event-stream")
+        return Response(media_type=MEDIA)
+    return streaming(live, run_id)
+
+
+def streaming(live: Live, run_id: str | None) -> Response:
+    """A response that lasts: which runs changed, or whether this one did."""
+    return StreamingResponse(stream(live.listen(run_id), as_event), media_type=MEDIA)
 
 
 ROUTES: list[BaseRoute] = [Route("/events", events)]

@@ -18,6 +18,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from starlette.testclient import TestClient
 
 from holdfast import SyncCheckpointer
+from holdfast.web.api.declaring import JSON
 from holdfast.web.api.routes import ENDPOINTS
 from tests.effort import examples
 from tests.web.api.conftest import API
@@ -42,14 +43,13 @@ def answers(client: TestClient, path: str) -> Iterator[Any]:
         yield client.get(f"{API}{filled}{WHERE.get(path, '')}")
 
 
-@pytest.mark.parametrize("path", sorted({e.path for e in ENDPOINTS if e.method == "GET"}))
+@pytest.mark.parametrize(
+    "path", sorted({e.path for e in ENDPOINTS if e.method == "GET" and e.media == JSON})
+)
 def test_answers_have_the_schema_that_is_declared(writing: TestClient, path: str) -> None:
     document = writing.get(f"{API}/openapi.json").json()
     response = document["paths"][path]["get"]["responses"]["200"]
-    media, described = next(iter(response["content"].items()))
-    if media != "application/json":
-        pytest.skip("it is a stream")
-    schema = {**described["schema"], "components": document["components"]}
+    schema = {**response["content"][JSON]["schema"], "components": document["components"]}
     found = 0
     for answer in answers(writing, path):
         if answer.status_code == 200:
@@ -80,6 +80,8 @@ def test_generated_requests_are_answered_as_the_document_says(
     for result in schema.get_all_operations():
         assert isinstance(result, Ok)
         operation = result.ok()
+        if operation.path == "/events":
+            continue  # it does not end
         for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
 
             @settings(

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from holdfast.model import MAX_ID_BYTES, check_id
 from holdfast.views import times
+from holdfast.web.live import Live
 from holdfast.web.site import Site
 
 Schema = Mapping[str, Any]
@@ -46,6 +47,7 @@ class Call(NamedTuple):
     """One request."""
 
     site: Site
+    live: Live
     who: str | None  # the name of the token that it came with
     url: Callable[..., str]  # of the same endpoint, with other parameters
 

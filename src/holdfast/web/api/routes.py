@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.codec.ascii_json import to_ascii
-from holdfast.web.api import checkpoints, openapi, questions, runs, serving, store
+from holdfast.web.api import acting, checkpoints, events, openapi, questions, runs, serving, store
 from holdfast.web.api.declaring import JSON, PREFIX, Endpoint
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
@@ -17,6 +17,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *checkpoints.ENDPOINTS,
     *questions.ENDPOINTS,
     *store.ENDPOINTS,
+    *acting.ENDPOINTS,
+    *events.ENDPOINTS,
 )
 
 

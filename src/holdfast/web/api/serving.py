@@ -21,7 +21,7 @@ from holdfast.views import runs
 from holdfast.views.redaction import redacted
 from holdfast.web import paths  # noqa: F401 - ids in routes
 from holdfast.web.api import problems
-from holdfast.web.api.declaring import JSON, PREFIX, RUN_ID, Call, Endpoint, Field, described
+from holdfast.web.api.declaring import JSON, PREFIX, RUN_ID, Call, Endpoint, Field
 from holdfast.web.api.problems import ProblemError
 from holdfast.web.site import Site
 
@@ -65,7 +65,10 @@ def _called(endpoint: Endpoint, request: Request, sent: bytes) -> Response:
         given = _in_path(endpoint, request, site) | _in_query(endpoint, request)
         if endpoint.writes:
             given |= _in_body(endpoint, request, sent)
-        found = endpoint.call(Call(site, request.state.who, _url_of(request)), **given)
+        call = Call(site, request.app.state.live, request.state.who, _url_of(request))
+        if endpoint.media != JSON and request.method == "HEAD":
+            return Response(media_type=endpoint.media)  # a stream would not end
+        found = endpoint.call(call, **given)
     if isinstance(found, Response):
         return found
     return Response(to_ascii(redacted(found)), media_type=JSON)
@@ -87,10 +90,7 @@ def _in_path(endpoint: Endpoint, request: Request, site: Site) -> dict[str, Any]
 
 
 def _in_query(endpoint: Endpoint, request: Request) -> dict[str, Any]:
-    known = {field.name for field in endpoint.query}
-    for name in request.query_params:
-        if name not in known:
-            raise _wrong(name, "is no parameter of this", sorted(known))
+    _refuse_unknown(request.query_params, endpoint.query)
     return {field.name: _from_query(field, request) for field in endpoint.query}
 
 
@@ -119,18 +119,19 @@ def _in_body(endpoint: Endpoint, request: Request, sent: bytes) -> dict[str, Any
     except (ValueError, RecursionError):
         raise ProblemError(400, "The body is not JSON.", "Send a JSON object.") from None
     if not isinstance(found, dict):
-        raise ProblemError(400, "The body is no JSON object.", _fields(endpoint.body))
-    wrong = problems_with(found, described(endpoint.body), "the body")
-    if wrong:
-        raise ProblemError(400, f"{wrong[:1].upper()}{wrong[1:]}.", _fields(endpoint.body))
+        raise ProblemError(400, "The body is no JSON object.", "Send a JSON object.")
+    _refuse_unknown(found, endpoint.body)
     return {
         field.name: _checked(field, found[field.name]) if field.name in found else _missing(field)
         for field in endpoint.body
     }
 
 
-def _fields(fields: Sequence[Field]) -> str:
-    return f"Its fields are: {', '.join(field.name for field in fields) or 'none'}."
+def _refuse_unknown(given: Iterable[str], fields: Sequence[Field]) -> None:
+    known = [field.name for field in fields]
+    for name in given:
+        if name not in known:
+            raise _wrong(name, "is not known here", f"Known are: {', '.join(known) or 'none'}.")
 
 
 def _missing(field: Field) -> Any:
@@ -163,8 +164,7 @@ def _number(text: str) -> Any:
     return int(text) if _INTEGER.fullmatch(text) else text
 
 
-def _wrong(name: str, why: str, known: Sequence[str] = ()) -> ProblemError:
-    advice = f"Its parameters are: {', '.join(known)}." if known else ""
+def _wrong(name: str, why: str, advice: str = "") -> ProblemError:
     return ProblemError(400, f"{name!r} {why}.", advice, parameter=name)
 
 
