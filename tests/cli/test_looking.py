@@ -13,7 +13,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.cli._exits import Exit
-from holdfast.workflow import ask, parallel, workflow
+from holdfast.workflow import Retry, ask, parallel, step, workflow
 from tests.cli.conftest import Cli
 from tests.operations.test_hidden import add_own, own_of
 from tests.waiting import join
@@ -210,6 +210,37 @@ def test_show_has_the_state_at_any_checkpoint(cli: Cli, plain: hf.SyncCheckpoint
         assert document["state"]["n"] == 1
     assert cli("show", "plain", "--at", "99").code == Exit.NOT_FOUND
     assert cli("show", "plain", "--at", "nostep").code == Exit.NOT_FOUND
+
+
+def test_show_tells_what_one_step_did(cli: Cli, cp: hf.SyncCheckpointer) -> None:
+    tries = []
+
+    @step(retry=Retry(2, backoff=0.0))
+    def charge(amount: int) -> dict[str, int]:
+        tries.append(amount)
+        hf.current_step().emit(f"try {len(tries)}", record=True)
+        if len(tries) == 1:
+            raise ConnectionError("503 from the bank")
+        return {"charged": amount}
+
+    @workflow
+    async def pay(amount: int) -> dict[str, int]:
+        await charge(amount)
+        return await charge(amount + 1)
+
+    hf.Engine(cp.store).run_sync(pay(7), run_id="pay-1")
+    out = cli("show", "pay-1", "--step", "charge").out
+    assert "attempt 1 failed" in out
+    assert "ConnectionError: 503 from the bank" in out
+    assert "Traceback (most recent call last):" in out
+    assert "attempt 2 completed" in out
+    assert '"try 2"' in out
+    assert '"charged": 7' in out
+    assert "2 executions of charge" in out
+    told = cli("show", "pay-1", "--step", "charge#2", "--json").json
+    assert (told["status"], told["result"]) == ("completed", {"charged": 8})
+    assert cli("show", "pay-1", "--step", "refund").code == Exit.NOT_FOUND
+    assert cli("show", "pay-1", "--step", "charge", "--at", "first").code == Exit.USAGE
 
 
 def test_a_node_inside_parallel_branches_is_named_like_any_other(

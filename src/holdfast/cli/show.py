@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import click
+
 from holdfast.checkpoint import RunInfo
 from holdfast.cli import _show, _threads
 from holdfast.cli._drawing import Text
@@ -11,12 +13,15 @@ from holdfast.cli._exits import FailedError
 from holdfast.cli._options import option
 from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
+from holdfast.cli._steps import draw_step
 from holdfast.model import OF_CHILD
 from holdfast.operations.timeline import Moment
 from holdfast.views import words
 from holdfast.views.moments import beginning, note, what
 from holdfast.views.run import show
 from holdfast.views.runs import nobody
+from holdfast.views.step_detail import detail_of
+from holdfast.views.step_reading import steps_of
 
 _MOMENTS: Final = 50
 _LINES: Final = 20
@@ -27,21 +32,32 @@ _GAP: Final = 0.1  # seconds; less is not worth a word
 @as_command(
     "holdfast show 3f2",
     "holdfast show nightly --at 7 --full",
+    "holdfast show nightly --step charge_card",
     "holdfast show nightly --json | jq .state",
 )
 @run_argument()
 @option("--at WHERE", "The state at a seq, RUN@SEQ or after a step.", to="where")
-@option("--full", "All of the timeline and of the state.")
-def command(session: Session, run: str, where: str | None, full: bool) -> None:
+@option("--step NAME", "Only this step: its attempts, tracebacks, output and result.")
+@option("--full", "All of the timeline, of the state and of the output.")
+def command(session: Session, run: str, where: str | None, step: str | None, full: bool) -> None:
     """Show RUN: its timeline, its state and its child runs.
 
     Its status is shown as by `holdfast runs`. RUN may also be a thread: its newest run is shown.
     Of a thread of LangGraph's, the messages and the values of its channels are shown.
     Entries that are damaged are marked; in a run of more than 5,000 entries, only those that are
     missing or can't be read, as long as its state can be loaded: `holdfast verify` finds the rest.
+    A step may have been executed several times, in a loop: the last time is shown, or the one that
+    was recorded at the seq that --at names.
     """
     with session.opened() as cp:
         info = find_run(cp, run, threads=True)
+        if step is not None:
+            at = None if where is None else _seq_of(where)
+            detail = detail_of(cp, info, steps_of(cp, info), step, at)
+            session.show(detail.document(), lambda: draw_step(detail, full=full))
+            if detail.damage:
+                raise FailedError(_show.clean(detail.damage))
+            return
         place = None if where is None else find_place(cp, info.run_id, where)
         found = show(cp, info, place)
     moments, state, facts = found.moments, found.state, found.facts
@@ -70,6 +86,13 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
     session.show(found.document(), draw)
     if state.damage:
         raise FailedError(_show.clean(state.damage))
+
+
+def _seq_of(where: str) -> int:
+    seq = where.rpartition("@")[2]
+    if not (seq.isascii() and seq.isdigit() and len(seq) <= 18):
+        raise click.UsageError("with --step, --at is the seq of one of its executions")
+    return int(seq)
 
 
 def _draw_summary(
