@@ -7,15 +7,15 @@ from typing import Any, Final
 import click
 
 from holdfast.cli._show import clean, to_json
+from holdfast.views.schemas import DEEPEST, kind_of, resolved
 
 _NOTHING: Final = object()
-_DEEPEST: Final = 8
 _NUMBERS: Final = {"integer": int, "number": float}
 
 
 def fill_in(schema: Mapping[str, Any], label: str = "answer") -> Any:
     """Ask for an answer field by field. What can't be asked for in a form is asked for as JSON."""
-    value = _ask(_resolved(schema, schema), schema, label, required=True, depth=0)
+    value = _ask(resolved(schema, schema), schema, label, required=True, depth=0)
     return None if value is _NOTHING else value
 
 
@@ -29,14 +29,14 @@ def _ask(
     choices = schema.get("enum")
     if isinstance(choices, list) and choices:
         return _choose(choices, title, schema, required=required)
-    kind = _kind(schema)
+    kind = kind_of(schema)
     properties = schema.get("properties")
-    if kind in ("object", None) and isinstance(properties, dict) and depth < _DEEPEST:
+    if kind in ("object", None) and isinstance(properties, dict) and depth < DEEPEST:
         needed = schema.get("required")
         needed = needed if isinstance(needed, list) else []
         answer = {}
         for name, inner in properties.items():
-            within = _resolved(inner, root)
+            within = resolved(inner, root)
             given = _ask(within, root, name, required=name in needed, depth=depth + 1)
             if given is not _NOTHING:
                 answer[name] = given
@@ -90,31 +90,3 @@ def _entered(kind: str | None, title: str, schema: Mapping[str, Any], *, require
         value_proc=read,
         show_default=bool(default),
     )
-
-
-def _kind(schema: Mapping[str, Any]) -> str | None:
-    """The one type that is asked for; None where there are several, or any will do."""
-    named = schema.get("type")
-    kinds = [one for one in (named if isinstance(named, list) else [named]) if one != "null"]
-    return kinds[0] if len(kinds) == 1 and isinstance(kinds[0], str) else None
-
-
-def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema with its own references resolved, and without the null of an optional value."""
-    for _ in range(_DEEPEST):
-        if not isinstance(schema, Mapping):
-            return {}
-        reference, choices, named = schema.get("$ref"), schema.get("anyOf"), root.get("$defs")
-        others = (
-            [one for one in choices if one != {"type": "null"}] if isinstance(choices, list) else []
-        )
-        if isinstance(reference, str) and isinstance(named, Mapping):
-            schema = named.get(reference.removeprefix("#/$defs/"))
-        elif len(others) == 1 and isinstance(others[0], Mapping):
-            schema = {
-                **others[0],
-                **{k: v for k, v in schema.items() if k in ("default", "description")},
-            }
-        else:
-            return schema
-    return {}

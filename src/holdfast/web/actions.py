@@ -22,6 +22,7 @@ from holdfast.engine.people import requests, resuming
 from holdfast.engine.people.dialog import Dialog
 from holdfast.engine.people.questions import DEADLINE
 from holdfast.engine.resume.activity import activity_of
+from holdfast.engine.resume.history import resume_requested
 from holdfast.errors import (
     CheckpointNotFoundError,
     InvalidAnswerError,
@@ -35,6 +36,7 @@ from holdfast.model import OF_CHILD, Kind, Retention, Status
 from holdfast.operations.forking import SAME, branch_off
 from holdfast.views import continuing, pruning, threads
 from holdfast.views.commands import Commands
+from holdfast.views.questions import recorded
 from holdfast.views.runs import find_place, of_id
 from holdfast.web.site import Site
 from holdfast.web.statuses import InvalidFieldError, OutdatedPreviewError, ReadOnlyError
@@ -190,6 +192,12 @@ def then_of(site: Site, run_id: str) -> dict[str, Any]:
     return {"by": "nobody", "command": continuing.worker_command(Commands(site.where))}
 
 
+def is_asked_to_resume(site: Site, run_id: str) -> bool:
+    """Whether somebody asked workers to continue a run that stopped, and none has yet."""
+    head = site.cp.core.journals.head(run_id)
+    return head is not None and resume_requested(site.cp.core, head) is not None
+
+
 def _check(site: Site) -> None:
     if not site.settings.allow_writes:
         raise ReadOnlyError
@@ -233,10 +241,11 @@ def _is_the_same(site: Site, error: QuestionError, value: object, who: str | Non
     dialog = Dialog(core, run_id)
     dialog.catch_up(head)
     entry = dialog.answered(error.question)
-    if entry is None:
+    question = recorded(site.cp, run_id, str(error.question))
+    if entry is None or question is None:
         return False
-    recorded = readable.to_json(core.journals.value(run_id, entry.seq))
-    return same(recorded, readable.to_json(value))
+    before = readable.to_json(core.journals.value(run_id, entry.seq))
+    return same(before, readable.to_json(question.converted(value)))
 
 
 def _source(site: Site, run_id: str, place: str | None) -> Checkpoint:

@@ -21,6 +21,7 @@ from holdfast.web.pages import (
     run_timeline,
 )
 from holdfast.web.pages.known_steps import known_steps
+from holdfast.web.pages.offers import offered
 from holdfast.web.pages.shown_run import ShownRun, Tab
 from holdfast.web.rendering import page, run_path
 from holdfast.web.site import Site
@@ -49,6 +50,7 @@ def run(request: Request) -> Response:
         context = tab.render(site, shown)
         badges = {name: each.badge(site, shown) for name, each in TABS.items()}
         header = header_of(site, shown)
+        offers = offered(site, shown.info, shown.word)
     return page(
         request,
         "run/page.html",
@@ -58,6 +60,7 @@ def run(request: Request) -> Response:
         badges=badges,
         command=context.pop("command", header["command"]),
         header=header,
+        offers=offers,
         **context,
     )
 

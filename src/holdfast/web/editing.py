@@ -1,0 +1,85 @@
+"""A state as text that people edit, and back. What looks like a secret stays hidden, and stays."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NamedTuple
+
+from holdfast.checkpoint import Checkpoint
+from holdfast.codec import readable
+from holdfast.operations.forking import SAME
+from holdfast.views.redaction import HIDDEN, redacted
+from holdfast.web.statuses import InvalidFieldError
+
+LARGEST: Final = 256 << 10
+"""Characters of a state that is edited in a browser; larger ones are edited with the command line."""
+
+
+class Editable(NamedTuple):
+    """The state of a checkpoint as text."""
+
+    text: str
+    size: int  # characters; more than `LARGEST`: there is no text
+
+    @property
+    def fits(self) -> bool:
+        """Whether it can be edited in a browser."""
+        return self.size <= LARGEST
+
+
+def editable(source: Checkpoint) -> Editable:
+    """The state of a checkpoint for people to edit, in the readable form."""
+    text = _text(readable.to_json(source.state))
+    return Editable(text if len(text) <= LARGEST else "", len(text))
+
+
+def edited(source: Checkpoint, text: str) -> object:
+    """The state that the text says; `SAME` if nothing was changed. Raises `InvalidFieldError`."""
+    before = readable.to_json(source.state)
+    text = text.replace("\r\n", "\n")
+    if text.strip() == _text(before).strip():
+        return SAME
+    if len(text) > LARGEST:
+        raise InvalidFieldError("state", "is too large to be edited here: use holdfast fork --edit")
+    try:
+        tree = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidFieldError("state", f"is not JSON: {error}") from None
+    whole = _with_secrets(tree, before, redacted(before), "")
+    try:
+        return readable.data_from_json(whole)
+    except ValueError as error:
+        raise InvalidFieldError("state", str(error)) from None
+
+
+def _text(tree: Any) -> str:
+    return json.dumps(redacted(tree), indent=2, ensure_ascii=False)
+
+
+def _with_secrets(new: Any, old: Any, shown: Any, path: str) -> Any:
+    """The edited value, with what was hidden where it is still hidden."""
+    if new == HIDDEN:
+        if shown != HIDDEN:
+            raise InvalidFieldError("state", f"the hidden value at {path or 'the top'} was moved")
+        return old
+    if isinstance(new, str) and HIDDEN in new:
+        if new != shown:
+            raise InvalidFieldError("state", f"the hidden part of {path or 'the top'} was changed")
+        return old
+    if isinstance(new, dict):
+        olds = old if isinstance(old, dict) else {}
+        seen = shown if isinstance(shown, dict) else {}
+        return {
+            key: _with_secrets(part, olds.get(key), seen.get(key), f"{path}.{key}".lstrip("."))
+            for key, part in new.items()
+        }
+    if isinstance(new, list):
+        return [
+            _with_secrets(part, _item(old, at), _item(shown, at), f"{path}[{at}]")
+            for at, part in enumerate(new)
+        ]
+    return new
+
+
+def _item(items: Any, at: int) -> Any:
+    return items[at] if isinstance(items, list) and at < len(items) else None

@@ -1,0 +1,173 @@
+"""A question with its form: in the inbox, and in a dialog on the page of its run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from holdfast.engine.people import requests
+from holdfast.engine.people.questions import FAIL, Question
+from holdfast.errors import HoldfastError, InvalidAnswerError
+from holdfast.views import forms
+from holdfast.views.forms import Field, FieldError
+from holdfast.views.questions import recorded
+from holdfast.views.redaction import redacted
+from holdfast.views.runs import of_id
+from holdfast.views.values import plain
+from holdfast.web import actions
+from holdfast.web.pages.offers import Asked, short, shown
+from holdfast.web.rendering import page, run_path
+from holdfast.web.sent import Sent, done, posted
+from holdfast.web.site import Site
+from holdfast.web.statuses import InvalidFieldError, status_of
+
+_MOST: Final = 20_000  # characters that are shown beside a question
+
+
+class Filled(NamedTuple):
+    """A form as it was filled in, and what is wrong with it."""
+
+    given: Mapping[str, str] = {}
+    errors: Mapping[str, str] = {}  # by field
+    problem: str = ""  # with no field in particular
+
+
+class QuestionForm(NamedTuple):
+    """All that a template needs to ask a question."""
+
+    asked: Asked
+    form: Field
+    decision: Field | None  # what two buttons answer
+    shown: str  # beside the question: a text
+    shown_cut: bool
+    default: str | None  # what is answered when the deadline passes; None if it fails then
+    then: Mapping[str, Any]  # who continues the run
+    back: str  # "inbox" or "run": where to return to
+    filled: Filled = Filled()
+
+    def value(self, field: Field) -> str:
+        """What a field shows."""
+        return self.filled.given.get(field.name, field.value)
+
+    @property
+    def yes_no(self) -> tuple[str, str]:
+        """What the two buttons say."""
+        name = "" if self.decision is None else self.decision.name
+        approves = name == forms.ROOT or name.rpartition(".")[2] in ("approve", "approved")
+        return ("Approve", "Reject") if approves else ("Yes", "No")
+
+
+def question_form(
+    site: Site, asked: Asked, *, back: str, filled: Filled = Filled()
+) -> QuestionForm:
+    """The form of an open question."""
+    question = asked.question
+    form = forms.form_of(question.schema)
+    text = "" if question.shown is None else _pretty(question.shown)
+    fails = question.default is FAIL
+    return QuestionForm(
+        asked=asked,
+        form=form,
+        decision=forms.decision(form),
+        shown=text[:_MOST],
+        shown_cut=len(text) > _MOST,
+        default=None if fails else short(question.default),
+        then=actions.then_of(site, question.run_id),
+        back=back,
+        filled=filled,
+    )
+
+
+def answer_page(request: Request) -> Response:
+    """The form of one question, as a page or in a dialog."""
+    site: Site = request.app.state.site
+    with site.noting_outages():
+        return _page(request, site, request.query_params.get("question"))
+
+
+def answer(sent: Sent) -> Response:
+    """Record an answer."""
+    site, key = sent.site, sent.fields.get("question") or None
+    back = "inbox" if sent.field("back") == "inbox" else "run"
+    with site.noting_outages():
+        try:
+            question = requests.open_question(site.cp.core, sent.run_id, key)
+        except HoldfastError as error:
+            return _resent(sent, key, error, back)
+        try:
+            who = sent.who()
+            value = forms.answer_from(forms.form_of(question.schema), sent.fields)
+            told = actions.answer(site, who, sent.run_id, value, key)
+        except (FieldError, HoldfastError) as error:
+            filled = _wrong(sent, question, error)
+            status = 422 if isinstance(error, FieldError) else status_of(error)
+            return _page(sent.request, site, key, filled, status)
+    return _answered(sent, told, back)
+
+
+def _resent(sent: Sent, key: str | None, error: HoldfastError, back: str) -> Response:
+    """What is not open any more: if the same answer was recorded before, it was sent twice."""
+    question = None if key is None else recorded(sent.site.cp, sent.run_id, key)
+    if question is None:
+        raise error
+    try:
+        value = forms.answer_from(forms.form_of(question.schema), sent.fields)
+    except FieldError:
+        raise error from None
+    told = actions.answer(sent.site, sent.who(), sent.run_id, value, key)
+    return _answered(sent, told, back)
+
+
+def _answered(sent: Sent, told: Mapping[str, Any], back: str) -> Response:
+    continues = {
+        "here": "the run continues here",
+        "worker": "a worker continues the run",
+        "nobody": "the run waits for a worker",
+    }[told["then"]["by"]]
+    to = "/inbox" if back == "inbox" else run_path(sent.run_id)
+    return done(sent.request, to, f"Answered: {continues}.")
+
+
+def _page(
+    request: Request,
+    site: Site,
+    key: str | None,
+    filled: Filled = Filled(),
+    status: int = 200,
+) -> Response:
+    run_id = of_id(site.cp, request.path_params["run_id"]).run_id
+    question = requests.open_question(site.cp.core, run_id, key)
+    beside = requests.questions(site.cp.core, run_id)
+    asked = shown(site, question, beside)
+    back = filled.given.get("back", "run")
+    ask = question_form(site, asked, back=back, filled=filled)
+    return page(request, "dialogs/answer.html", status=status, ask=ask)
+
+
+def _wrong(sent: Sent, question: Question, error: Exception) -> Filled:
+    """What to say beside which field."""
+    if isinstance(error, FieldError):
+        return Filled(sent.fields, {error.name: error.reason})
+    if isinstance(error, InvalidFieldError):
+        return Filled(sent.fields, {error.field: error.reason})
+    if isinstance(error, InvalidAnswerError):
+        form = forms.form_of(question.schema)
+        name = forms.at_fault(form, error.reason)
+        return Filled(sent.fields, {name: error.reason.removeprefix(f"the {name} ")})
+    return Filled(sent.fields, problem=str(error))
+
+
+def _pretty(value: object) -> str:
+    tree = redacted(plain(value))
+    return tree if isinstance(tree, str) else json.dumps(tree, indent=2, ensure_ascii=False)
+
+
+ROUTES: list[BaseRoute] = [
+    Route("/runs/{run_id:id}/answer", answer_page, methods=["GET"]),
+    Route("/runs/{run_id:id}/answer", posted(answer), methods=["POST"]),
+]

@@ -1,0 +1,103 @@
+"""What runs ask of people, and what was answered."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from holdfast.engine.people import requests
+from holdfast.errors import InvalidIdError
+from holdfast.heads import Position
+from holdfast.model import check_id
+from holdfast.views import answered
+from holdfast.views.commands import Commands
+from holdfast.web.pages.answering import question_form
+from holdfast.web.pages.offers import Asked, short, shown
+from holdfast.web.rendering import page
+from holdfast.web.site import Site
+
+LISTED: Final = 100
+"""Questions on a page."""
+
+
+def inbox(request: Request) -> Response:
+    """Open questions with the form of one of them, or what was answered."""
+    site: Site = request.app.state.site
+    asks = request.query_params
+    with site.noting_outages():
+        if asks.get("state") == "done":
+            return page(request, "inbox.html", **_done(site, request))
+        return page(request, "inbox.html", **_open(site, request))
+
+
+def _open(site: Site, request: Request) -> dict[str, Any]:
+    asks = request.query_params
+    mine = _mine(request)
+    overdue = "overdue" in asks
+    every = requests.open_questions(site.cp.core, assignee=mine, overdue=overdue)
+    listed = [shown(site, question) for question in every[:LISTED]]
+    chosen = _chosen(listed, asks.get("run"), asks.get("question"))
+    explicit = chosen is not None
+    chosen = chosen or (listed[0] if listed else None)
+    options = [*([] if mine is None else [f"--assignee={mine}"]), *(["--overdue"] * overdue)]
+    return {
+        "state": "open",
+        "listed": listed,
+        "total": len(every),
+        "mine": mine,
+        "wants_name": "mine" in asks and mine is None,
+        "overdue": overdue,
+        "chosen": chosen,
+        "explicit": explicit,
+        "ask": None if chosen is None else question_form(site, chosen, back="inbox"),
+        "command": Commands(site.where).line("questions", None, *options),
+    }
+
+
+def _done(site: Site, request: Request) -> dict[str, Any]:
+    before = _position(request.query_params.get("before", ""))
+    found = answered.page(site.cp, before)
+    return {
+        "state": "done",
+        "found": found,
+        "first": before is None,
+        "older": None if found.older is None else f"{found.older[0]}~{found.older[1]}",
+        "short": short,
+        "command": Commands(site.where).line("questions"),
+        "mine": None,
+        "overdue": False,
+    }
+
+
+def _mine(request: Request) -> str | None:
+    """Whose questions are wanted: of whoever has the token, or of the name that is given."""
+    asked = request.query_params.get("mine")
+    if asked is None:
+        return None
+    known: str | None = request.state.who
+    if known is not None:
+        return known
+    try:
+        return check_id("mine", asked) if asked not in ("", "1") else None
+    except InvalidIdError:
+        return None
+
+
+def _chosen(listed: list[Asked], run: str | None, key: str | None) -> Asked | None:
+    for asked in listed:
+        if asked.question.run_id == run and asked.question.key == key:
+            return asked
+    return None
+
+
+def _position(text: str) -> Position | None:
+    opened, mark, run = text.partition("~")
+    if not mark or not (opened.isascii() and opened.isdigit() and len(opened) <= 18):
+        return None
+    return int(opened), run
+
+
+ROUTES: list[BaseRoute] = [Route("/inbox", inbox, methods=["GET"])]

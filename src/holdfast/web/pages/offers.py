@@ -1,0 +1,194 @@
+"""What can be done with a run as it is: the buttons of its page, each with its command."""
+
+from __future__ import annotations
+
+import json
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+from holdfast.checkpoint import RunInfo
+from holdfast.engine.people import requests
+from holdfast.engine.people.questions import FAIL, Question
+from holdfast.errors import HoldfastError
+from holdfast.model import OF_CHILD, Status
+from holdfast.views import threads
+from holdfast.views.commands import Commands
+from holdfast.views.pauses import pause_of
+from holdfast.views.redaction import redacted
+from holdfast.views.values import plain
+from holdfast.web import actions
+from holdfast.web.site import Site
+
+_SHORT: Final = 80  # characters
+_WAITING: Final = 20  # questions of a run that its page shows
+
+
+class Offer(NamedTuple):
+    """Something that can be done."""
+
+    action: str
+    label: str
+    href: str  # of the form that asks for it
+    command: str  # that does the same
+    primary: bool = False
+
+
+class Offered(NamedTuple):
+    """What the page of a run offers."""
+
+    buttons: list[Offer]
+    more: list[Offer]  # what is seldom needed
+    asked: list[Asked]
+    note: str  # about who continues it, if that is to be said
+    command: str | None  # that helps with it
+
+
+class Asked(NamedTuple):
+    """An open question, and how it is answered."""
+
+    question: Question
+    href: str
+    command: str
+    overdue: bool
+    otherwise: str  # what becomes of it if nobody answers in time
+
+
+def action_path(run_id: str, action: str, at: int | None = None) -> str:
+    """Where an action on a run is asked for, and done."""
+    query = "" if at is None else f"?at={at}"
+    return f"/runs/{quote(run_id, safe='')}/do/{action}{query}"
+
+
+def answer_path(run_id: str, key: str) -> str:
+    """Where a question is answered."""
+    return f"/runs/{quote(run_id, safe='')}/answer?question={quote(key, safe='')}"
+
+
+def command_of(site: Site, run_id: str, action: str, at: str | None = None) -> str:
+    """The command that does the same."""
+    commands = Commands(site.where)
+    match action:
+        case "resume" | "retry":
+            return commands.line("resume", run_id, "--submit")
+        case "fork":
+            where = () if at is None else (f"--at={at}",)
+            return commands.line("fork", run_id, *where, "--edit")
+        case "rollback":
+            return commands.line("rollback", run_id, "SEQ" if at is None else at)
+        case "prune":
+            return commands.line("prune", run_id, "--keep-latest=10", "--dry-run")
+    return commands.line(action, run_id)
+
+
+def offered(site: Site, info: RunInfo, word: str) -> Offered:
+    """What can be done with a run, given its status as lists show it."""
+    asked = _asked(site, info)
+    buttons = [_offer(site, info, name) for name in _main(site, info, word, bool(asked))]
+    more = [_offer(site, info, name) for name in _rest(info, word)]
+    note, command = _note(site, info, word)
+    return Offered(buttons, more, asked, note, command)
+
+
+def _main(site: Site, info: RunInfo, word: str, asks: bool) -> list[str]:
+    """What stands on the page, by name; the last is the first to be thought of."""
+    names = ["fork"]
+    if not _is_of_flow(info):
+        return names
+    if word in ("running", "submitted", "paused", "orphaned", "answered", "failed", "open"):
+        names.append("cancel")
+    if word in ("running", "submitted"):
+        names.append("pause")
+    root = OF_CHILD not in info.run_id
+    if word == "failed" and root:
+        names.append("retry")
+    elif word in ("orphaned", "answered", "open") and root:
+        names.append("resume")
+    elif word == "paused" and root and not asks:
+        pause = pause_of(site.cp, info)
+        if pause is not None and pause.why in ("person", "timeout", "unknown"):
+            names.append("resume")
+    return names
+
+
+def _rest(info: RunInfo, word: str) -> list[str]:
+    names = [] if word == "running" else ["rollback"]
+    return names if info.flow == threads.FLOW else [*names, "prune"]
+
+
+def _is_of_flow(info: RunInfo) -> bool:
+    return info.flow is not None and info.flow != threads.FLOW
+
+
+_LABELS: Final = {
+    "resume": "Resume",
+    "retry": "Retry",
+    "pause": "Pause",
+    "cancel": "Cancel",
+    "fork": "Fork",
+    "rollback": "Roll back",
+    "prune": "Prune",
+}
+
+
+def _offer(site: Site, info: RunInfo, name: str) -> Offer:
+    return Offer(
+        name,
+        _LABELS[name],
+        action_path(info.run_id, name),
+        command_of(site, info.run_id, name),
+        primary=name in ("resume", "retry"),
+    )
+
+
+def _asked(site: Site, info: RunInfo) -> list[Asked]:
+    if not info.questions or info.status in (Status.COMPLETED, Status.CANCELLED):
+        return []
+    try:
+        found = requests.questions(site.cp.core, info.run_id)
+    except HoldfastError:  # the journal shows what is wrong with it
+        return []
+    return [shown(site, question, found) for question in found[:_WAITING]]
+
+
+def shown(site: Site, question: Question, beside: list[Question] | None = None) -> Asked:
+    """A question as pages show it, among those that the run asks."""
+    others = [one for one in beside or [] if one.key != question.key]
+    now = site.cp.core.journals.clock.now() / 1e6
+    overdue = question.deadline is not None and question.deadline.timestamp() <= now
+    return Asked(
+        question,
+        answer_path(question.run_id, question.key),
+        Commands(site.where).answer(question.run_id, [question, *others], form=True),
+        overdue,
+        "it fails" if question.default is FAIL else short(question.default),
+    )
+
+
+def short(value: object) -> str:
+    """A value in a few words."""
+    tree = redacted(plain(value))
+    if isinstance(tree, bool):
+        return "yes" if tree else "no"
+    text = tree if isinstance(tree, str) else json.dumps(tree, ensure_ascii=False)
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
+
+
+def _note(site: Site, info: RunInfo, word: str) -> tuple[str, str | None]:
+    """Who continues a run that waits to be continued, and what helps if nobody does."""
+    executor = site.executor
+    problem = None if executor is None else executor.problem(info.run_id)
+    if problem is not None:
+        return f"It could not be continued here: {problem}", None
+    waits = word in ("orphaned", "answered", "submitted")
+    if not waits and word in ("failed", "paused", "open") and _is_of_flow(info):
+        waits = actions.is_asked_to_resume(site, info.run_id)
+    if not waits or not _is_of_flow(info):
+        return "", None
+    then = actions.then_of(site, info.run_id)
+    if then["by"] == "nobody":
+        return "It waits for a worker, and none of its flow is alive. Start one with", then[
+            "command"
+        ]
+    if word == "submitted":
+        return "", None
+    return "It waits for a worker, which continues it in a moment.", None
