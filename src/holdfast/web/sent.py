@@ -62,11 +62,12 @@ def posted(handle: Handle) -> Callable[[Request], Awaitable[Response]]:
         site: Site = request.app.state.site
         if not site.settings.allow_writes:
             raise ReadOnlyError
+        body = await request.body()
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != FORM:
+        if body and kind != FORM:
             raise HTTPException(415, f"Send it as {FORM}")
         try:
-            text = (await request.body()).decode("ascii")
+            text = body.decode("ascii")
             pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MOST)
         except ValueError:
             raise HTTPException(400, "That form can't be read") from None
