@@ -20,8 +20,10 @@ class Commands(NamedTuple):
     store: str | None = None
     """The store, as it was named; None is the one that commands use if none is named."""
 
-    def line(self, name: str, run: str | None = None, *options: str) -> str:
-        """One command on the store.
+    def line(
+        self, name: str, run: str | None = None, *options: str, places: Sequence[str] = ()
+    ) -> str:
+        """One command on the store; `places` are what it takes behind the run.
 
         A run's id may begin with a dash, and must not become an option.
         """
@@ -32,9 +34,9 @@ class Commands(NamedTuple):
                 note = "  # with --store as before, or HOLDFAST_STORE set to it"
             else:
                 where = [f"--store={shown}"]
-        words = [] if run is None else [run]
-        if run is not None and run.startswith("-"):
-            words = [*options, *where, "--", run]
+        words = [*places] if run is None else [run, *places]
+        if any(word.startswith("-") for word in words):
+            words = [*options, *where, "--", *words]
         else:
             words += [*options, *where]
         return one_line(shlex.join(["holdfast", name, *words]) + note)

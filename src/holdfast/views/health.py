@@ -221,7 +221,7 @@ def _rescue(cp: SyncCheckpointer, commands: Commands, integrity: Integrity) -> t
     run_id = integrity.run_id
     readable = ""
     if _is_current_intact(cp, integrity):
-        delete = commands.line("delete", run_id, "SEQ")
+        delete = commands.line("delete", run_id, places=["SEQ"])
         return (
             "Its current state is intact, and so is all that a resume needs: the damage is in "
             "older checkpoints, or in what a rollback left behind. To take one away:",
@@ -235,7 +235,7 @@ def _rescue(cp: SyncCheckpointer, commands: Commands, integrity: Integrity) -> t
                     continue
                 readable = readable or str(info.seq)
                 branch_off(cp.core, run_id, found, SAME, thread=None, owner=None, facts={})
-                back = commands.line("rollback", run_id, str(info.seq))
+                back = commands.line("rollback", run_id, places=[str(info.seq)])
                 return f"Its newest intact checkpoint is at {info.seq}. To go back to it:", back
     if readable:
         show = commands.line("show", run_id, "--at", readable, "--full")

@@ -55,11 +55,12 @@ def check(
     verifier: EvidenceVerifier | None,
     asking: Asking | None = None,
     record: bool = True,
+    by: str | None = None,
 ) -> Report:
     """Check every byte of a run, and its claims if there is a verifier, or workers to ask.
 
-    Verdicts are recorded beside the run, except for claims that were not checked, and except for
-    all where `record` is False.
+    Verdicts are recorded beside the run, with who asked for them if that is known; except for
+    claims that were not checked, and except for all where `record` is False.
     """
     integrity = cp.verify(run_id)
     if not integrity.ok:
@@ -71,7 +72,8 @@ def check(
         return Report(run_id, NO_CLAIMS, integrity, ())
     votes: tuple[Decision, ...] = ()
     if asking is None:
-        standing = Checker(cp.core, verifier, record_errors=False, record=record).check(newest)
+        checker = Checker(cp.core, verifier, record_errors=False, record=record, by=by)
+        standing = checker.check(newest)
     else:
         found = verify_with_workers(cp.core, newest, **asking._asdict())
         standing, votes = found.standing, found.decisions

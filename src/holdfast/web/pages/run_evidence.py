@@ -1,16 +1,90 @@
-"""The tab "Evidence" of a run."""
+"""The tab "Evidence" of a run: what it claims, what was found, and checking it now."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast.web.pages.shown_run import ShownRun, Tab
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from holdfast.checkpoint import RunInfo
+from holdfast.views import claims, verifying
+from holdfast.views.commands import Commands
+from holdfast.views.runs import of_id
+from holdfast.web.pages.shown_run import Badge, ShownRun, Tab
+from holdfast.web.rendering import page
 from holdfast.web.site import Site
+from holdfast.web.verifications import Verification, verifications
 
 
 def render(site: Site, run: ShownRun) -> dict[str, Any]:
     """What the tab shows."""
-    return {}
+    return _shown(site, run.info)
 
 
-TAB: Final = Tab("evidence", "Evidence", render)
+def badge(site: Site, run: ShownRun) -> Badge | None:
+    """How many claims were found false when the run was last checked."""
+    failed = claims.failing(site.cp, run.run_id)
+    return Badge(f"{failed:,} failed", "bad") if failed else None
+
+
+def evidence(request: Request) -> Response:
+    """What the tab shows, again: a check may be over."""
+    site: Site = request.app.state.site
+    with site.noting_outages():
+        info = of_id(site.cp, request.path_params["run_id"])
+        return page(request, "run/evidence.html", run_id=info.run_id, **_shown(site, info))
+
+
+def check(request: Request) -> Response:
+    """Check the claims now, and record nothing."""
+    return _begin(request, record=False)
+
+
+def verify(request: Request) -> Response:
+    """Check the claims now, and record what is found."""
+    site: Site = request.app.state.site
+    if not site.settings.allow_writes:
+        raise HTTPException(403, "This server is read-only: start it with --allow-writes.")
+    return _begin(request, record=True)
+
+
+def _begin(request: Request, *, record: bool) -> Response:
+    site: Site = request.app.state.site
+    with site.noting_outages():
+        info = of_id(site.cp, request.path_params["run_id"])
+        verifications(site).begin(site, info.run_id, record=record, by=request.state.who)
+        return page(request, "run/evidence.html", run_id=info.run_id, **_shown(site, info))
+
+
+def _shown(site: Site, info: RunInfo) -> dict[str, Any]:
+    found = claims.claims(site.cp, info.run_id)
+    last = verifications(site).of(info.run_id)
+    return {
+        "claims": found,
+        "command": Commands(site.where).line("verify", info.run_id),
+        "last": last,
+        "outcome": _outcome(last),
+        "can_check": site.settings.verifier is not None,
+    }
+
+
+def _outcome(last: Verification | None) -> tuple[str, str] | None:
+    """The verdict of the last check here, and what to say."""
+    if last is None or not last.is_over:
+        return None
+    if last.report is None:
+        return "failed", last.problem
+    return last.report.verdict, verifying.said(last.report.verdict)
+
+
+TAB: Final = Tab(
+    "evidence", "Evidence", render, badge, scripts=("history.js",), styles=("history.css",)
+)
+ROUTES: list[BaseRoute] = [
+    Route("/runs/{run_id:id}/evidence", evidence),
+    Route("/runs/{run_id:id}/check", check),
+    Route("/runs/{run_id:id}/verify", verify, methods=["POST"]),
+]

@@ -1,0 +1,81 @@
+// State, Evidence, Journal, Forks and Compare. Links work without it; it saves loading the page.
+
+import { addKeys, showTimes } from "./app.js";
+
+// A link with data-panel shows a checkpoint beside the list.
+document.addEventListener("click", async (event) => {
+  const link = event.target.closest("a[data-panel]");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  event.preventDefault();
+  const panel = document.getElementById("panel");
+  panel.setAttribute("aria-busy", "true");
+  await htmx.ajax("GET", link.dataset.panel, { target: panel, swap: "innerHTML" });
+  panel.removeAttribute("aria-busy");
+  history.pushState({ panel: true }, "", link.href);
+  mark(new URL(link.href).searchParams.get("at"));
+});
+
+addEventListener("popstate", () => {
+  if (document.getElementById("panel")) location.reload();
+});
+
+function mark(at) {
+  for (const link of document.querySelectorAll("#places a[data-panel]")) {
+    const chosen = new URL(link.href).searchParams.get("at") === at;
+    if (chosen) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+// The seq of an entry unfolds what it says below its row.
+document.addEventListener("click", async (event) => {
+  const link = event.target.closest("a[data-entry]");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  event.preventDefault();
+  const row = link.closest("tr");
+  if (link.getAttribute("aria-expanded") === "true") {
+    row.nextElementSibling.remove();
+    link.setAttribute("aria-expanded", "false");
+    return;
+  }
+  link.setAttribute("aria-expanded", "true");
+  const below = document.createElement("tr");
+  below.className = "below";
+  const cell = document.createElement("td");
+  cell.colSpan = row.cells.length;
+  below.append(cell);
+  row.after(below);
+  await htmx.ajax("GET", link.dataset.entry, { target: cell, swap: "innerHTML" });
+  showTimes(cell);
+});
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-unfolds]");
+  if (!button) return;
+  const folded = button.closest("tbody").nextElementSibling;
+  folded.hidden = !folded.hidden;
+  button.setAttribute("aria-expanded", String(!folded.hidden));
+});
+
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-submits]")) event.target.form.submit();
+});
+
+function move(by) {
+  const links = [...document.querySelectorAll("#places a[data-panel], .entries a[data-entry]")];
+  if (!links.length) return false;
+  let at = links.indexOf(document.activeElement);
+  if (at < 0) at = links.findIndex((link) => link.hasAttribute("aria-current"));
+  const next = links[Math.max(0, Math.min(links.length - 1, at + by))];
+  next.focus();
+  next.scrollIntoView({ block: "nearest" });
+  return true;
+}
+
+addKeys({
+  j: ["next row", () => move(1)],
+  k: ["previous row", () => move(-1)],
+});
+
+document.querySelector("#places [aria-current]")?.scrollIntoView({ block: "nearest" });
+document.querySelector(".entries .sel")?.scrollIntoView({ block: "center" });
