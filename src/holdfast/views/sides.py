@@ -12,7 +12,7 @@ from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError, I
 from holdfast.kernel.entries import is_live, is_stub
 from holdfast.kernel.pages import pass_by
 from holdfast.kernel.playback import Branch, Playback
-from holdfast.model import Entry, checkpoint_id
+from holdfast.model import Entry, Kind, checkpoint_id, split_checkpoint_id
 from holdfast.operations.reading import is_folded
 from holdfast.views import runs, states, threads
 from holdfast.views.differences import Differences
@@ -27,6 +27,8 @@ READ: Final = 32 << 20
 LARGEST: Final = 32 << 20
 """Bytes of two states that are compared."""
 
+_DEEPEST: Final = 20  # forks of forks
+_UNREADABLE: Final = "Its newest entries are damaged; this is the newest that can be read."
 _TOLD: Final = (
     CheckpointCorruptedError,
     CheckpointNotFoundError,
@@ -59,6 +61,7 @@ class Side(NamedTuple):
     size: int = 0
     steps: tuple[tuple[str, Done], ...] = ()
     problem: str = ""  # why there is nothing to compare
+    warning: str = ""  # what else is wrong with it
 
     @property
     def place(self) -> str:
@@ -94,7 +97,11 @@ def find(cp: SyncCheckpointer, text: str) -> Side:
     try:
         info, seq = _named(cp, text)
         wanted = states.current(cp, info) if seq is None else states.select(cp, info, seq).seq
-        return _side(cp, text, info, wanted)
+        side = _side(cp, text, info, wanted)
+        newest = cp.core.journals.head_seq(info.run_id)
+        if seq is None and newest is not None and newest > info.seq:
+            side = side._replace(warning=_UNREADABLE)
+        return side
     except _TOLD as error:
         return Side(text, problem=str(error))
 
@@ -158,10 +165,41 @@ def _side(cp: SyncCheckpointer, text: str, info: RunInfo, seq: int | None) -> Si
         return side
     entry = found[0]
     weight = entry.size
-    steps = tuple(_steps(cp, info, entry))
+    steps = tuple(_with_origin(cp, info, entry))
     if steps and is_folded(entry):
         weight = sum(done.size for _, done in steps)
     return side._replace(at=to_datetime(entry.at), size=weight, steps=steps)
+
+
+def _with_origin(
+    cp: SyncCheckpointer, info: RunInfo, end: Entry, depth: int = 0
+) -> Iterator[tuple[str, Done]]:
+    """The steps that led to a checkpoint, those before its run was forked included.
+
+    A fork of a run that records results has copies of them; others begin with one checkpoint.
+    """
+    own = list(_steps(cp, info, end))
+    if own and depth < _DEEPEST:
+        place = _forked_from(cp, info.run_id, own[0][1].seq)
+        origin = None if place is None else cp.run(place[0])
+        before = [] if origin is None or place is None else cp.store.entries_at([place])
+        if origin is not None and before:
+            earlier = list(_with_origin(cp, origin, before[0], depth + 1))
+            names = {name for name, _ in own}
+            yield from (step for step in earlier[:-1] if step[0] not in names)
+    yield from own
+
+
+def _forked_from(cp: SyncCheckpointer, run: str, seq: int) -> tuple[str, int] | None:
+    """The checkpoint of another run that this one is a copy of."""
+    found = cp.store.entries_at([(run, seq)])
+    try:
+        if found and found[0].kind == Kind.CHECKPOINT:
+            origin = Meta(found[0]).origin
+            return None if origin is None else split_checkpoint_id(origin)
+    except (CheckpointCorruptedError, InvalidIdError):
+        pass
+    return None
 
 
 def _steps(cp: SyncCheckpointer, info: RunInfo, end: Entry) -> Iterator[tuple[str, Done]]:
@@ -177,7 +215,7 @@ def _steps(cp: SyncCheckpointer, info: RunInfo, end: Entry) -> Iterator[tuple[st
             return
         if entry.seq not in branch or not is_live(entry) or is_stub(entry):
             continue
-        name = _name(entry, info)
+        name = states.name_of(entry, is_thread=info.flow == threads.FLOW)
         counts[name] += 1
         if counts[name] > 1:
             name = f"{name} ({counts[name]})"
@@ -194,14 +232,6 @@ def _weight(cp: SyncCheckpointer, end: Entry) -> int:
     """Bytes of all values up to a checkpoint."""
     every = cp.core.journals.entries(end.run, damage=pass_by)
     return sum(entry.size for entry in every if entry.seq <= end.seq)
-
-
-def _name(entry: Entry, info: RunInfo) -> str:
-    if info.flow == threads.FLOW:
-        if entry.type is None:
-            return "writes of a task"
-        return f"{entry.type} {'' if entry.step_index is None else entry.step_index}".strip()
-    return entry.step or entry.type or "saved"
 
 
 def _done(entry: Entry, content: int | None) -> Done:

@@ -5,7 +5,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from holdfast.checkpoint import CheckpointInfo, RunInfo, to_datetime
+from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, to_datetime
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec import readable
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
@@ -145,7 +145,7 @@ def fields(cp: SyncCheckpointer, info: RunInfo, seq: int, *, start: int = 0) -> 
     tree = legible(_tree(cp, info, seq))
     if isinstance(tree, dict) and start:
         tree = dict(islice(tree.items(), start, None))
-    found, total = fields_of(tree, most=FIELDS, messages=info.flow == threads.FLOW)
+    found, total = fields_of(tree, most=FIELDS, messages=True)
     return Fields(found, start + total, start)
 
 
@@ -168,17 +168,38 @@ def state_of(cp: SyncCheckpointer, info: RunInfo, seq: int) -> Any:
 
     Raises `CheckpointNotFoundError` and `CheckpointCorruptedError`.
     """
-    found = cp.load(info.run_id, seq=seq)
-    if found is None:
-        raise CheckpointNotFoundError(info.run_id, checkpoint_id(info.run_id, seq))
+    found = _load(cp, info, seq)
     channels = threads.channels_of(found)
     return found.state if channels is None else channels
 
 
 def _tree(cp: SyncCheckpointer, info: RunInfo, seq: int) -> Any:
     """The same in JSON's form."""
-    state = state_of(cp, info, seq)
-    return state if info.flow == threads.FLOW else readable.to_json(state)
+    found = _load(cp, info, seq)
+    channels = threads.channels_of(found)
+    return readable.to_json(found.state) if channels is None else channels
+
+
+def _load(cp: SyncCheckpointer, info: RunInfo, seq: int) -> Checkpoint:
+    found = cp.load(info.run_id, seq=seq)
+    if found is None:
+        raise CheckpointNotFoundError(info.run_id, checkpoint_id(info.run_id, seq))
+    return found
+
+
+def name_of(entry: Entry, *, is_thread: bool) -> str:
+    """The step of a checkpoint, or what else there is to call it."""
+    if not is_thread:
+        return entry.step or entry.type or "saved"
+    if entry.type is None:
+        return "writes of a task"
+    return f"{entry.type} {'' if entry.step_index is None else entry.step_index}".strip()
+
+
+def before(cp: SyncCheckpointer, info: RunInfo, seq: int) -> Row | None:
+    """The newest checkpoint before a seq, if it can be read."""
+    found, _ = rows(cp, info, after=seq, limit=1)
+    return next((row for row in found if not row.damage), None)
 
 
 def _branch(cp: SyncCheckpointer, run: str, after: int | None) -> Branch | None:
@@ -189,17 +210,9 @@ def _branch(cp: SyncCheckpointer, run: str, after: int | None) -> Branch | None:
 
 def _row(info: CheckpointInfo, branch: Branch | None, *, is_thread: bool) -> Row:
     entry = info.entry
-    name = entry.step or entry.type or "saved"
-    if is_thread:
-        name = f"{entry.type or ''} {'' if entry.step_index is None else entry.step_index}".strip()
-    elif not info.damage:
-        try:
-            name = info.step_name or name
-        except CheckpointCorruptedError as error:  # of its metadata
-            info = CheckpointInfo(entry, error.reason)
     return Row(
         entry.seq,
-        name or "saved",
+        name_of(entry, is_thread=is_thread),
         to_datetime(entry.at),
         entry.duration,
         entry.size,

@@ -16,6 +16,7 @@ from holdfast.web.rendering import page
 from holdfast.web.site import Site
 
 _SUGGESTED: Final = 30  # runs
+_SHARED: Final = ("Flow", "Version", "Inputs", "Thread", "Owner")  # one line if they are equal
 
 
 def compare(request: Request) -> Response:
@@ -32,7 +33,7 @@ def compare(request: Request) -> Response:
             a=a,
             b=b,
             both=both,
-            facts=_facts(site, a, b) if both else [],
+            **_split(_facts(site, a, b) if both else []),
             aligned=sides.align(a, b) if both else None,
             differences=found if isinstance(found, Differences) else None,
             problem=found if isinstance(found, str) else "",
@@ -79,6 +80,12 @@ def _facts(site: Site, a: Side, b: Side) -> list[tuple[str, Any, Any]]:
         ("State", words.size(a.size), words.size(b.size)),
     ]
     return [fact for fact in found if fact[1] is not None or fact[2] is not None]
+
+
+def _split(facts: list[tuple[str, Any, Any]]) -> dict[str, Any]:
+    """The facts in which the sides differ, and those that they share."""
+    same = [fact for fact in facts if fact[1] == fact[2] and fact[0] in _SHARED]
+    return {"facts": [fact for fact in facts if fact not in same], "shared": same}
 
 
 def _short(digest: str | None) -> str | None:

@@ -11,8 +11,9 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.checkpoint import RunInfo
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
-from holdfast.views import states
+from holdfast.views import states, threads
 from holdfast.views.commands import Commands
+from holdfast.views.errors import NotFoundError
 from holdfast.views.legible import LARGEST, text_of
 from holdfast.views.runs import of_id
 from holdfast.web.downloads import attachment
@@ -23,6 +24,7 @@ from holdfast.web.site import Site
 _ROWS: Final = 100
 _NEWER: Final = 30  # entries above a checkpoint that is asked for, in its list
 _HUGE: Final = 64 << 20  # bytes of states that no page shows
+_GONE: Final = (CheckpointCorruptedError, CheckpointNotFoundError)
 _VIEWS: Final = ("difference", "after", "before")
 
 
@@ -106,6 +108,7 @@ def _panel(
     commands = Commands(site.where)
     found: dict[str, Any] = {
         "seq": seq,
+        "name": "",
         "view": view,
         "views": _VIEWS,
         "selected": None,
@@ -114,6 +117,9 @@ def _panel(
         "waits": False,
         "huge": False,
         "problem": "",
+        "missing": False,
+        "before_is": "",
+        "nearest": None,
         "command": commands.line("show", info.run_id, f"--at={seq}"),
         "verify": commands.line("verify", info.run_id),
         "wide": commands.line("show", info.run_id, f"--at={seq}", "--full"),
@@ -121,6 +127,9 @@ def _panel(
     try:
         selected = states.select(site.cp, info, seq)
         found["selected"] = selected
+        if selected.entry is not None:
+            is_thread = info.flow == threads.FLOW
+            found["name"] = states.name_of(selected.entry, is_thread=is_thread)
         if selected.entry is None:
             return found | {"problem": selected.damage}
         if view == "difference" and selected.before is not None:
@@ -131,15 +140,19 @@ def _panel(
         elif selected.is_large and not wait:
             found["waits"] = True
         elif view == "difference":
-            found["differences"] = states.change(site.cp, info, selected)
+            try:
+                found["differences"] = states.change(site.cp, info, selected)
+            except _GONE as error:  # if it is the one before, this one can still be shown
+                found["fields"] = states.fields(site.cp, info, seq)
+                found |= {"view": "after", "before_is": str(error)}
         elif view == "after":
             found["fields"] = states.fields(site.cp, info, seq, start=start or 0)
         elif selected.before is not None:
             found["fields"] = states.fields(site.cp, info, selected.before, start=start or 0)
     except CheckpointCorruptedError as error:
         found["problem"] = str(error)
-    except CheckpointNotFoundError as error:
-        found["problem"] = str(error)
+    except (CheckpointNotFoundError, NotFoundError):
+        found |= {"missing": True, "nearest": states.before(site.cp, info, seq)}
     return found
 
 
