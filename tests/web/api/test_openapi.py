@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -101,3 +102,11 @@ def test_generated_requests_are_answered_as_the_document_says(
             with suppress(Unsatisfiable):  # what takes anything can't be given anything else
                 one()
     assert tried >= 5 * len(ENDPOINTS)
+
+
+def test_the_guide_lists_what_there_is() -> None:
+    page = (Path(__file__).parents[3] / "docs/rest.md").read_text()
+    listed = [line for line in page.splitlines() if line.startswith(("| `GET", "| `POST"))]
+    assert listed == [
+        f"| `{one.method} {one.path}` | {one.text.partition(chr(10))[0]} |" for one in ENDPOINTS
+    ]
