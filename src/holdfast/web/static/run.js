@@ -1,17 +1,147 @@
-// The page of a run: moving among its steps, the axis in the reader's zone, and what changes.
+// The page of a run: it follows the run, and is used with keys. Without it, it is a page with links.
 
-import { addKeys, zone } from "/static/app.js";
+import { addKeys, showTimes, zone } from "/static/app.js";
+import { listen } from "/static/live.js";
 
-const clock = (when) =>
-  new Intl.DateTimeFormat("sv-SE", { timeStyle: "medium", timeZone: zone() }).format(when);
+// --- times of day, in the reader's zone
 
 function showClocks() {
+  const format = new Intl.DateTimeFormat("sv-SE", { timeStyle: "medium", timeZone: zone() });
   for (const text of document.querySelectorAll("[data-clock]")) {
-    const shown = clock(Date.parse(text.dataset.clock));
+    const shown = format.format(Date.parse(text.dataset.clock));
     if (text.textContent !== shown) text.textContent = shown;
   }
 }
 
 document.addEventListener("holdfast:zone", showClocks);
 document.addEventListener("htmx:afterSettle", showClocks);
+
+// --- the step that is selected
+
+const links = () => [...document.querySelectorAll("#rows a.name")];
+const drawer = () => document.getElementById("drawer");
+const isOpen = () => drawer() !== null && !drawer().hidden;
+
+function select(link) {
+  for (const row of document.querySelectorAll("#rows tr.sel")) {
+    row.classList.remove("sel");
+    row.querySelector("a.name")?.removeAttribute("aria-current");
+  }
+  if (!link) return;
+  link.closest("tr").classList.add("sel");
+  link.setAttribute("aria-current", "true");
+}
+
+document.addEventListener("htmx:afterSwap", (event) => {
+  if (event.detail.target?.id !== "drawer") return;
+  const asked = event.detail.requestConfig?.elt;
+  const before = document.querySelector("#rows tr.sel a.name");
+  select(asked?.matches("a.name") ? asked : null);
+  if (asked?.id === "close-drawer") before?.focus();
+  else if (matchMedia("(max-width: 1000px)").matches) document.getElementById("close-drawer")?.focus();
+});
+
+// --- keys
+
+function move(by) {
+  const all = links();
+  if (!all.length) return;
+  const here = all.indexOf(document.activeElement);
+  const selected = all.findIndex((link) => link.closest("tr").classList.contains("sel"));
+  const from = here >= 0 ? here : selected >= 0 ? selected : by > 0 ? -1 : all.length;
+  const next = all[Math.min(all.length - 1, Math.max(0, from + by))];
+  next.focus();
+  next.closest("tr").scrollIntoView({ block: "nearest" });
+}
+
+function turn(by) {
+  const tabs = [...document.querySelectorAll("#tabs a")];
+  const here = tabs.findIndex((tab) => tab.hasAttribute("aria-current"));
+  tabs[(here + by + tabs.length) % tabs.length]?.click();
+}
+
+addKeys({
+  j: ["next step", () => move(1)],
+  k: ["step before", () => move(-1)],
+  Enter: ["open the step", () => false],
+  Escape: ["close the step", () => (isOpen() ? document.getElementById("close-drawer")?.click() : false)],
+  "[": ["tab before", () => turn(-1)],
+  "]": ["next tab", () => turn(1)],
+  n: ["next problem", () => document.getElementById("next-problem")?.click()],
+});
+
+// --- what is unfolded: as many rows as are shown are asked for again
+
+document.addEventListener("htmx:configRequest", (event) => {
+  if (event.detail.target?.id === "timeline") event.detail.parameters.shown = links().length;
+});
+
+// --- live
+
+const PARTS = ["run-header", "question-bar", "tabs", "timeline-tab", "graph-tab"];
+const run = document.getElementById("run-header")?.dataset.run;
+let fetching = false;
+let again = false;
+
+// What the reader opened, typed or asked for stays as it is.
+const callbacks = {
+  beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS"),
+  beforeNodeMorphed: (node) => !(node.id === "result" && node.querySelector("[data-whole]")),
+};
+
+async function refresh() {
+  again = true;
+  if (fetching) return;
+  fetching = true;
+  try {
+    while (again && !document.hidden) {
+      again = false;
+      const address = new URL(location.href);
+      if (links().length > 200) address.searchParams.set("shown", links().length);
+      const answer = await fetch(address, { headers: { "HX-Request": "true" } });
+      if (!answer.ok) return;
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      for (const id of PARTS) {
+        const [old, made] = [document.getElementById(id), fresh.getElementById(id)];
+        if (!old || !made || old.isEqualNode(made)) continue;
+        Idiomorph.morph(old, made, { morphStyle: "outerHTML", ignoreActiveValue: true, callbacks });
+        htmx.process(document.getElementById(id));
+      }
+      showTimes();
+      showClocks();
+      follower?.tell();
+      document.dispatchEvent(new CustomEvent("holdfast:run"));
+    }
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error; // the network: the stream says so
+  } finally {
+    fetching = false;
+  }
+}
+
+const follower = run && listen({
+  run,
+  runs: (ids, any) => {
+    if (any || ids.length) refresh();
+  },
+  state: (text, kind) => {
+    const button = document.getElementById("live");
+    if (!button) return;
+    button.hidden = false;
+    button.dataset.kind = kind;
+    button.setAttribute("aria-pressed", String(kind !== "off"));
+    button.querySelector(".said").textContent = text;
+  },
+});
+
+document.addEventListener("click", (event) => {
+  if (event.target.closest("#live")) follower?.toggle();
+});
+
+// Bars of what is under way grow with the clock.
+setInterval(() => {
+  if (!document.hidden && document.querySelector("#rows rect.run")) refresh();
+}, 5000);
+
 showClocks();
+document.querySelector("#rows tr.sel")?.scrollIntoView({ block: "nearest" });
