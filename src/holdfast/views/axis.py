@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from statistics import median
 from typing import Final, NamedTuple
 
-from holdfast.views.steps import Steps
+from holdfast.views.steps import Execution, Steps
 
 _COLLAPSED: Final = 10  # times the median step: a longer time without work is collapsed
 _SHARE: Final = 0.2  # of all work: less takes no more room to scale than collapsed
@@ -33,7 +33,7 @@ class Piece(NamedTuple):
     end: int
     x: float
     width: float
-    kind: str  # "work", "crash" or "idle"
+    kind: str  # "work", "crash", "waits" or "idle"
 
     @property
     def seconds(self) -> float:
@@ -89,6 +89,7 @@ def axis_of(steps: Steps, now: int, *, orphaned: bool) -> Axis:
     under_way = steps.status in ("running", "paused")
     end = max([now if under_way else 0, steps.last, *(last for _, last in busy)])
     begin = min([steps.began, *(first for first, _ in busy)])
+    waits = [(one.start, one.end or now) for one in steps.executions if one.start and _waits(one)]
     crashes = _crashes(steps, now, orphaned=orphaned)
     lengths = [last - first for first, last in busy if last > first]
     longest = max(
@@ -100,7 +101,7 @@ def axis_of(steps: Steps, now: int, *, orphaned: bool) -> Axis:
     at = begin
     for first, last in [*_joined(busy), (end, end)]:
         if first > at:
-            stretches += _between(at, first, crashes, longest)
+            stretches += _between(at, first, crashes, waits, longest)
         if last > first:
             stretches.append((first, last, "work"))
         at = max(at, last)
@@ -122,6 +123,10 @@ def _busy(steps: Steps, now: int) -> Iterable[tuple[int, int]]:
             yield (one.start, now)
     for spell in steps.spells:
         yield (spell.start, spell.start)
+
+
+def _waits(one: Execution) -> bool:
+    return one.kind in ("question", "sleep") or one.status == "waits" or len(one.attempts) > 1
 
 
 def _crashes(steps: Steps, now: int, *, orphaned: bool) -> list[tuple[int, int]]:
@@ -146,12 +151,19 @@ def _joined(busy: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _between(
-    start: int, end: int, crashes: list[tuple[int, int]], longest: float
+    start: int,
+    end: int,
+    crashes: list[tuple[int, int]],
+    waits: list[tuple[int, int]],
+    longest: float,
 ) -> list[tuple[int, int, str]]:
     """What is drawn of a time without work."""
     if any(first < end and last > start for first, last in crashes):
         return [(start, end, "crash")]
-    return [(start, end, "idle" if end - start > longest else "work")]
+    if end - start <= longest:
+        return [(start, end, "work")]
+    is_wait = any(first < end and last > start for first, last in waits)
+    return [(start, end, "waits" if is_wait else "idle")]
 
 
 def _merged(stretches: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:

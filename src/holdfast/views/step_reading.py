@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from holdfast.checkpoint import RunInfo
@@ -10,12 +10,16 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec.meta import Meta
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.integrations.langgraph import layout
-from holdfast.kernel.entries import state_seq
 from holdfast.kernel.pages import Found
-from holdfast.model import CARRY_STATE, Entry, Kind, Status
+from holdfast.model import Entry, Kind, Status
+from holdfast.views.step_names import left_behind, name_in_thread, not_started, split_key
 from holdfast.views.steps import Attempt, Execution, Mark, Spell, Steps
 
+UNDER_WAY: Final = "under way"
+"""The name of what is executed, where nothing says which step it is: until it is finished."""
+
 _NAMED: Final = '"step_name"'
+_NOT_OVER: Final = (Status.RUNNING, Status.PAUSED, Status.SUBMITTED)
 
 
 def steps_of(cp: SyncCheckpointer, info: RunInfo) -> Steps:
@@ -64,7 +68,7 @@ class _Reading:
     def made(self) -> Steps:
         """What all of them tell."""
         entries = [found for found in self._found if isinstance(found, Entry)]
-        left = _left_behind(entries)
+        left = left_behind(entries)
         for found in self._found:
             if isinstance(found, CheckpointCorruptedError):
                 self._add_damage(found)
@@ -241,7 +245,7 @@ class _Reading:
     def _named(self, entry: Entry) -> tuple[str, str, str]:
         """Its key, its name for people, and its group."""
         if self._threads:
-            name = _of_thread(entry)
+            name = name_in_thread(entry)
             return f"{name}@{entry.seq}", name, name
         key = entry.step
         if key is None:
@@ -251,7 +255,7 @@ class _Reading:
             return key, key, key
         known = self._keys.get(key)
         if known is None:
-            known = _split(key)
+            known = split_key(key)
             if _NAMED in entry.meta:
                 said = Meta(entry)
                 if said.in_branch and said.step_name:
@@ -263,7 +267,7 @@ class _Reading:
 
     def _ask(self, entry: Entry) -> None:
         key = entry.step or "question"
-        name, group = _split(key)
+        name, group = split_key(key)
         self._questions[key] = entry, len(self._made)
         self._made.append(
             Execution(key, name, group, "asks", entry.seq, entry.at, None, kind="question")
@@ -288,7 +292,7 @@ class _Reading:
     def _decide(self, entry: Entry) -> None:
         key = entry.step or ""
         if key.endswith("/items"):
-            self._items[_split(key.removesuffix("/items"))[1]] = entry.seq
+            self._items[split_key(key.removesuffix("/items"))[1]] = entry.seq
         undone = Meta(entry).undone if '"undone"' in entry.meta else None
         if undone is None:
             return
@@ -355,7 +359,7 @@ class _Reading:
             if pending.begun is not None:
                 self._add_begun(pending.begun, "begun", None)
                 continue
-            name, group = _split(key)
+            name, group = split_key(key)
             attempts = tuple(self._attempts(pending, None))
             waits = pending.due or (pending.fails[-1][1] if pending.fails else None)
             status = "running" if running else "cut off"
@@ -369,11 +373,12 @@ class _Reading:
                 )
             )  # fmt: skip
         if running and not self._pending:
-            for step in self._next:
-                if step not in ("__end__", "end"):
-                    self._made.append(
-                        Execution(step, step, step, "running", None, self._last, None)
-                    )
+            ends = ("__end__", "end")
+            ahead = [step for step in self._next if step not in ends] or [UNDER_WAY]
+            for step in ahead:
+                self._made.append(Execution(step, step, step, "running", None, self._last, None))
+        if self._info.status in _NOT_OVER:
+            self._made += not_started(self._structure, {one.group for one in self._made})
 
 
 _ENDS: Final[dict[str, str]] = {
@@ -383,47 +388,3 @@ _ENDS: Final[dict[str, str]] = {
     Kind.FAIL: "failed",
     Kind.CANCEL: "cancelled",
 }
-
-
-def _left_behind(entries: Iterable[Entry]) -> set[int]:
-    """The seqs of checkpoints that did not lead to the current state."""
-    known = list(entries)
-    if not any(entry.kind in (Kind.ROLLBACK, Kind.TOMBSTONE) for entry in known):
-        return set()
-    wanted = state_seq(known[-1]) if known else None
-    found = set()
-    for entry in reversed(known):
-        if entry.kind not in CARRY_STATE:
-            continue
-        if entry.seq == wanted:
-            wanted = entry.parent
-        elif wanted is None or entry.seq > wanted:
-            found.add(entry.seq)
-    return found
-
-
-def _split(key: str) -> tuple[str, str]:
-    """The name and the group of a workflow's step, given its key: `a[3]/b#2`."""
-    if not ("/" in key or "#" in key or "[" in key or "%" in key):
-        return key, key
-    first, _, rest = key.partition("/")
-    group = first.partition("[")[0].partition("#")[0]
-    name = first.replace("#", " #") if not rest else f"{first} / {rest}"
-    return _plain(name), _plain(group)
-
-
-def _plain(text: str) -> str:
-    for code, char in (("%2F", "/"), ("%23", "#"), ("%5B", "["), ("%25", "%")):
-        text = text.replace(code, char)
-    return text
-
-
-def _of_thread(entry: Entry) -> str:
-    """What LangGraph says of an entry of its thread."""
-    note = layout.note_of(entry)
-    if isinstance(note, layout.CheckpointNote):
-        return str(note.metadata.get("source", "") or "checkpoint")
-    if isinstance(note, layout.WritesNote):
-        node = note.path.rpartition(", ")[2].strip("~")
-        return node if node and not node.isdigit() else "writes of a task"
-    return entry.step or "saved"

@@ -111,7 +111,7 @@ class Drawing:
             name,
             one.status,
             CHIPS.get(one.status, "can"),
-            "" if one.took is None else words.span(one.took),
+            self._took(one),
             len(one.attempts),
             tuple(_badges(one)),
             tuple(self._bars(one)),
@@ -123,6 +123,13 @@ class Drawing:
             left_behind=not one.current,
             child=one.child,
         )
+
+    def _took(self, one: Execution) -> str:
+        """How long it took, or takes so far."""
+        if one.took is not None:
+            return words.span(one.took)
+        lasts = one.status in ("running", "asks", "waits", "begun") and one.start is not None
+        return words.span((self._now - (one.start or 0)) / 1e6) if lasts else ""
 
     def _of_group(self, line: Line) -> Row:
         group = line.group

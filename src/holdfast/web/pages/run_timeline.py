@@ -15,6 +15,7 @@ from holdfast.views.axis import Axis, Tick, axis_of
 from holdfast.views.step_groups import Group, groups_of
 from holdfast.views.steps import Execution, Steps
 from holdfast.web.pages.known_steps import known_steps
+from holdfast.web.pages.run_cards import cards_of
 from holdfast.web.pages.run_drawer import drawer_of
 from holdfast.web.pages.run_notes import notes_of
 from holdfast.web.pages.run_rows import Drawing, Line, Row
@@ -54,6 +55,8 @@ class Timeline:
 def timeline_of(site: Site, run: ShownRun, *, first: int | None = None) -> Timeline:
     """The rows from a place on; if none is given, from where the selected step is among them."""
     steps = known_steps(site, run.info)
+    if run.word == "orphaned":
+        steps = _cut_off(steps)
     now = time.time_ns() // 1000
     axis = axis_of(steps, now, orphaned=run.word == "orphaned")
     groups = groups_of(steps)
@@ -90,6 +93,7 @@ def render(site: Site, run: ShownRun) -> dict[str, Any]:
         "timeline": timeline,
         "notes": notes_of(timeline.steps, orphaned=run.word == "orphaned"),
         "drawer": drawer_of(site, run),
+        "cards": cards_of(site, run, timeline.steps),
         **_links(run),
     }
 
@@ -160,6 +164,15 @@ def next_problem(site: Site, run: ShownRun) -> Response:
         return RedirectResponse(run_path(run.run_id, tab="timeline"), 303)
     where = run_path(run.run_id, tab="timeline", step=found.key, at=found.seq)
     return RedirectResponse(where, 303)
+
+
+def _cut_off(steps: Steps) -> Steps:
+    """The steps of a run whose process died: what seemed to be under way was cut off."""
+    made = (
+        one._replace(status="cut off") if one.status == "running" else one
+        for one in steps.executions
+    )
+    return steps._replace(executions=tuple(made))
 
 
 def _selected(run: ShownRun) -> tuple[str, int | None] | None:
