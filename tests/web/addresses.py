@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
 from urllib.parse import urlencode
 
-from holdfast.web import pages
 from holdfast.web.pages.run import TABS
 from holdfast.web.rendering import run_path
-
-THERE: Final = {getattr(route, "path", "") for route in pages.ROUTES}
-"""The pages that there are already."""
 
 
 def general(**query: str) -> dict[str, str]:
     """The pages that are about no run, by name."""
     asked = f"?{urlencode(query)}" if query else ""
-    names = [name for name in ("runs", "inbox", "overview") if f"/{name}" in THERE]
-    return {name: f"/{name}{asked}" for name in names}
+    return {name: f"/{name}{asked}" for name in ("runs", "inbox", "overview")}
 
 
 def of_run(run_id: str) -> dict[str, str]:

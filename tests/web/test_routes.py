@@ -6,28 +6,19 @@ kind that this does not know fails, and so does one with a parameter that `UNKNO
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
-
 import pytest
 from starlette.applications import Starlette
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 
 from holdfast import SyncCheckpointer
 from tests.web.conftest import Serving
+from tests.web.walking import READING, Walked, walk
 
 TOKEN = "correct-horse-battery-staple"
-READING = {"GET", "HEAD"}
 UNKNOWN = {
     "run_id": "no-such%2Frun",
-    "id": "no-such-run",
-    "run": "no-such-run",
     "seq": "999",
-    "step": "no-such-step",
-    "question": "no-such-question",
     "part": "no-such-part",
     "action": "no-such-action",
     "path": "no-such-file.css",
@@ -35,50 +26,11 @@ UNKNOWN = {
 """What each parameter of a path is given: something that is not in the store."""
 
 
-class Walked(NamedTuple):
-    """A path of the application, with its parameters filled in."""
-
-    path: str
-    methods: frozenset[str]
-    given: frozenset[str]
-
-    @property
-    def writing(self) -> list[str]:
-        return sorted(self.methods - READING)
-
-    @property
-    def method(self) -> str:
-        return "GET" if "GET" in self.methods else self.writing[0]
-
-
-def walk(routes: Sequence[BaseRoute], before: str = "") -> Iterator[Walked]:
-    """The paths below some routes. Raises for a kind of route that nobody thought of here."""
-    for route in routes:
-        if isinstance(route, Mount) and isinstance(route.app, StaticFiles):
-            yield _walked(f"{before}{route.path}/{{path}}", {"GET", "HEAD"})
-        elif isinstance(route, Mount):
-            assert route.routes, f"nobody knows what {before}{route.path} serves"
-            yield from walk(route.routes, before + route.path)
-        elif isinstance(route, Route):
-            assert route.methods is not None, f"{route.path} does not say its methods"
-            yield _walked(before + route.path, route.methods)
-        else:
-            raise AssertionError(f"{type(route).__name__} is a kind of route that nobody checks")
-
-
-def _walked(path: str, methods: set[str]) -> Walked:
-    names = re.findall(r"\{(\w+)(?::\w+)?\}", path)
-    for name in names:
-        assert name in UNKNOWN, f"{path}: say in UNKNOWN what {name} is given"
-    filled = re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: UNKNOWN[found[1]], path)
-    return Walked(filled, frozenset(methods), frozenset(names))
-
-
 @pytest.fixture
 def routes(client: TestClient) -> list[Walked]:
     app = client.app
     assert isinstance(app, Starlette)
-    return list(walk(app.routes))
+    return list(walk(app.routes, UNKNOWN))
 
 
 def refusals(client: TestClient, routes: list[Walked], expected: int, **headers: str) -> list[str]:
@@ -99,12 +51,10 @@ def test_the_walk_finds_the_pages_the_files_and_the_api(routes: list[Walked]) ->
 
 
 def test_a_route_of_a_new_kind_is_noticed() -> None:
-    from starlette.routing import WebSocketRoute
-
     with pytest.raises(AssertionError, match="nobody checks"):
-        list(walk([WebSocketRoute("/live", lambda socket: None)]))
-    with pytest.raises(AssertionError, match="say in UNKNOWN"):
-        list(walk([Route("/{another}", lambda request: None)]))
+        list(walk([WebSocketRoute("/live", lambda socket: None)], UNKNOWN))
+    with pytest.raises(AssertionError, match="say what"):
+        list(walk([Route("/{another}", lambda request: None)], UNKNOWN))
 
 
 def test_no_route_answers_without_a_token(serving: Serving, routes: list[Walked]) -> None:

@@ -9,7 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from holdfast.web.rendering import run_path
-from tests.web.addresses import THERE, compare, general, of_run
+from tests.web.addresses import compare, general, of_run
 from tests.web.browser.browsing import PHONE, Shot, Theme, Visits, overflow
 
 PAGES: Final = {
@@ -19,7 +19,7 @@ PAGES: Final = {
     "agent-graph": run_path("chat-7f3a", tab="graph"),
     "thread": run_path("support-41", tab="state"),
     "failed": run_path("order-8836"),
-    "compare": "/runs" if "/compare" not in THERE else compare("order-8841@3", "order-8841-b@5"),
+    "compare": compare("order-8841@3", "order-8841-b@5"),
     "nothing": "/runs/no-such-run",
 }
 SERIOUS: Final = ("serious", "critical")
