@@ -23,7 +23,7 @@ from tests.web.serving import Served
 from tests.web.walking import walk
 
 TAKEN_FOR_A_PAGE = f"""() => [...document.querySelectorAll(
-    '{TAG}, [onmouseover], [onerror], [onload], [onfocus], [hx-on\\\\:load], [srcdoc], [x],' +
+    '{TAG}, [onmouseover], [onerror], [onload], [onfocus], [hx-on\\\\:load], [srcdoc],' +
     'img[src=x], a[href^="javascript:" i], form[action^="javascript:" i]'
 )].map((element) => element.outerHTML.slice(0, 200))"""
 
@@ -52,6 +52,7 @@ def _fetch(served: Served, path: str) -> tuple[int, str, str]:
 
 
 def _pages() -> list[str]:
+    """Every page, with what a store can hold of each kind."""
     found = [*general().values(), "/runs?status=failed", "/inbox?state=done"]
     for run_id in RUNS:
         found += of_run(run_id).values()
@@ -102,30 +103,40 @@ def test_whatever_a_route_sends_no_browser_takes_it_for_a_page_of_the_store(
     for path in _everything():
         status, kind, body = _fetch(attacked, path)
         shown = kind.startswith("text/html") and f"<{TAG}" in body.lower()
-        if status >= 500 or shown or not kind.startswith(DATA):
+        if status >= 500 or shown or (body and not kind.startswith(DATA)):
             wrong.append(f"{path}: {status} {kind}")
         if kind.startswith("application/json"):
             json.loads(body)
     assert not wrong, "\n".join(wrong)
 
 
-def _harmless(page: Page, where: str) -> None:
+def _harms(page: Page, path: str) -> list[str]:
+    """What is wrong with a page that shows what an attacker wrote."""
+    page.goto(path)
     page.mouse.move(400, 300)
-    assert page.evaluate(TAKEN_FOR_A_PAGE) == [], where
-    assert page.evaluate("() => typeof window.hacked") == "undefined", where
-    assert all(frame.evaluate("() => typeof window.hacked") == "undefined" for frame in page.frames)
+    taken = [f"{path}: {element}" for element in page.evaluate(TAKEN_FOR_A_PAGE)]
+    ran = [
+        f"{path}: a script ran"
+        for frame in page.frames
+        if frame.evaluate("() => typeof window.hacked") != "undefined"
+    ]
+    return taken + ran
 
 
 def test_nothing_in_a_store_is_executed(visit: Visits, attacked: Served) -> None:
     page = visit("/runs", of=attacked)
+    again = {path for run_id in RUNS[2:] for path in list(of_run(run_id).values())[3:]}
+    wrong = []
     for path in _pages():
-        page.goto(path)
-        _harmless(page, path)
-        assert f"<{TAG}>" in page.inner_text("body"), f"{path} does not show it"
+        if path in again:  # the same templates, and no scripts of their own
+            continue
+        wrong += _harms(page, path)
+        if f"<{TAG}>" not in page.inner_text("body"):
+            wrong.append(f"{path} does not show it")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_nothing_in_an_address_is_executed(visit: Visits, attacked: Served) -> None:
     page = visit("/runs", of=attacked, tolerated=["status of 4"])
-    for path in _reflections():
-        page.goto(path)
-        _harmless(page, path)
+    wrong = [harm for path in _reflections() for harm in _harms(page, path)]
+    assert not wrong, "\n".join(wrong)
