@@ -284,6 +284,16 @@ def test_a_diff_is_readable_and_a_patch_that_applies(cli: Cli, plain: hf.SyncChe
     assert cli("diff", "plain", "1", "99").code == Exit.NOT_FOUND
 
 
+def test_stats_count_what_runs_did_over_time(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    plain.save("timed", 1, flow="etl")
+    document = cli("stats", "--since", "7d", "--flow", "etl", "--json").json
+    assert (document["hours"], len(document["periods"])) == (6, 29)
+    assert sum(period["started"] for period in document["periods"]) == 1
+    assert cli("stats", "--since", "24h").out.count("\n") == 26
+    assert cli("stats", "--flow", "etl").code == Exit.USAGE
+    assert cli("stats", "timed", "--since", "24h").code == Exit.USAGE
+
+
 def test_stats_count_the_store_or_a_run(cli: Cli, plain: hf.SyncCheckpointer) -> None:
     plain.save("other", 1)
     document = cli("stats", "--json").json

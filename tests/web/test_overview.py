@@ -64,7 +64,7 @@ def test_charts_have_a_number_for_every_part_of_the_time(
     assert (told["periods"][-1]["started"], told["periods"][-1]["completed"]) == (1, 1)
     assert len(read["bytes"]) == len(read["starts"])
     assert read["bytes"][-1] > 0
-    assert read["limits"] == "From all 1 run that began in this time."
+    assert read["limits"] == "From all 1 run of this time."
 
 
 def test_only_the_newest_runs_are_read_and_it_is_said() -> None:

@@ -1,24 +1,50 @@
 """`holdfast stats`: what a store or a run holds."""
 
+from typing import Final
+
 import click
 
 from holdfast.cli import _show
+from holdfast.cli._options import age, option
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.views import words
+from holdfast.views.statistics import Window, over_time, window_of
 from holdfast.views.totals import totals
 
 
-@as_command("holdfast stats", "holdfast stats nightly --json", "holdfast stats --prometheus")
+def _window(text: str) -> Window:
+    return window_of(text, age(text))
+
+
+@as_command(
+    "holdfast stats",
+    "holdfast stats nightly --json",
+    "holdfast stats --since 7d --flow digest",
+    "holdfast stats --prometheus",
+)
 @run_argument(required=False)
+@option("--since AGE", "What runs did in the last 24h, 7d or 30d, part by part.", type=_window)
+@option("--flow NAME", "With --since: only runs of this flow.")
 @click.option(
     "--prometheus", is_flag=True, help="Runs by status, as text for Prometheus; reads the index."
 )
-def command(session: Session, run: str | None, prometheus: bool) -> None:
+def command(
+    session: Session, run: str | None, since: Window | None, flow: str | None, prometheus: bool
+) -> None:
     """Count runs, checkpoints and bytes, of the whole store or of RUN.
 
-    Child runs count as runs, and so do runs without a checkpoint.
+    Child runs count as runs, and so do runs without a checkpoint. With --since, count what runs
+    did over time: in each hour of up to two days, in six hours each of up to two weeks, else by
+    day, in UTC. Half of the runs took at most MEDIAN, and more than half of that.
     """
+    if flow is not None and since is None:
+        raise click.UsageError("--flow needs --since")
+    if since is not None:
+        if run is not None or prometheus:
+            raise click.UsageError("--since is about a whole store, and has its own table")
+        _show_over_time(session, since, flow)
+        return
     if prometheus:
         if run is not None or session.json:
             raise click.UsageError("--prometheus is about a whole store, and has its own format")
@@ -48,3 +74,25 @@ def command(session: Session, run: str | None, prometheus: bool) -> None:
         _show.table(("WHAT", "VALUE"), rows)
 
     session.show(found, draw)
+
+
+def _show_over_time(session: Session, window: Window, flow: str | None) -> None:
+    with session.opened() as cp:
+        found = over_time(cp, window, flow)
+
+    def draw() -> None:
+        counted = ("started", "completed", "failed", "cancelled", "paused", "saves")
+        rows = [
+            (
+                words.moment(period["start"]),
+                *(f"{period[name]:,}" for name in counted),
+                *("" if period[name] is None else words.span(period[name]) for name in _TIMES),
+            )
+            for period in found["periods"]
+        ]
+        _show.table(("FROM", *map(str.upper, counted), "MEDIAN", "95 %"), rows)
+
+    session.show(found, draw)
+
+
+_TIMES: Final = ("median", "p95")

@@ -22,7 +22,7 @@ from holdfast.heads import HOUR
 from holdfast.kernel.core import Core
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, verdict_journal
 from holdfast.store import RunFilter
-from holdfast.views.statistics import Window, tallied
+from holdfast.views.statistics import Window, periods
 
 MOST_RUNS: Final = 2000
 MOST_ENTRIES: Final = 2000
@@ -106,7 +106,7 @@ def recent(
         read += 1
     runs = len(listed)
     if runs == most:
-        runs = max(runs, sum(part.started for part in tallied(cp, window, now, flow)))
+        runs = max(runs, sum(part["started"] for part in periods(cp, window, now, flow)))
     return look.found(runs, read, 0 if read == runs else look.part(listed[read - 1].opened) or 0)
 
 

@@ -1,16 +1,12 @@
-"""Statistics of a store: what happened over time, and what there is now. From the index alone."""
+"""What runs did over time, from the index alone."""
 
-from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import to_datetime
 from holdfast.checkpointer import SyncCheckpointer
-from holdfast.engine.resume.recovery import survey
-from holdfast.engine.working.listing import WorkerInfo, list_workers
 from holdfast.heads import HOUR
-from holdfast.operations.tally import HourTally
-from holdfast.store import PAGE, RunFilter
+from holdfast.views import times, totals
 
 
 class Window(NamedTuple):
@@ -32,83 +28,32 @@ class Window(NamedTuple):
         return [to_datetime(length * part) for part in range(first, now // length + 1)]
 
 
-WINDOWS: Final = {
-    window.name: window
-    for window in (Window("24h", 24, 1), Window("7d", 7 * 24, 6), Window("30d", 30 * 24, 24))
-}
-"""By the word that URLs have for them."""
+def window_of(name: str, age: timedelta) -> Window:
+    """The window of an age, in about thirty parts."""
+    hours = max(1, -(-age // timedelta(hours=1)))
+    return Window(name, hours, 1 if hours <= 48 else 6 if hours <= 14 * 24 else 24)
 
-_NEWEST: Final = 200  # runs whose flows are offered
+
+WINDOWS: Final = {name: window_of(name, times.age(name)) for name in ("24h", "7d", "30d")}
+"""By the word that URLs have for them."""
 
 
 def over_time(cp: SyncCheckpointer, window: Window, flow: str | None = None) -> dict[str, Any]:
     """What runs did in each part of a window, for charts. Every run counts, also child runs."""
     now = cp.core.journals.clock.now()
-    found = tallied(cp, window, now, flow)
     return {
         "since": window.name,
         "hours": window.step,
         "flow": flow,
         "as_of": to_datetime(now),
-        "periods": [_numbers(period) for period in found],
+        "periods": periods(cp, window, now, flow),
     }
 
 
-def tallied(
+def periods(
     cp: SyncCheckpointer, window: Window, now: int, flow: str | None = None
-) -> list[HourTally]:
+) -> list[dict[str, Any]]:
     """What runs did in each part of a window until `now`, in microseconds."""
     until = to_datetime(now + 1)  # the part that begins now is one of them
     since = to_datetime(now) - timedelta(hours=window.hours)
-    return cp.tally(since, until, flow=flow, hours=window.step)
-
-
-def _numbers(period: HourTally) -> dict[str, Any]:
-    times = {name: getattr(period, name) for name in ("mean", "median", "p95")}
-    return period._asdict() | {
-        name: None if time is None else time.total_seconds() for name, time in times.items()
-    }
-
-
-class Number(NamedTuple):
-    """How many there are, or the most that were counted."""
-
-    n: int
-    more: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.n:,}{'+' if self.more else ''}"
-
-
-class Present(NamedTuple):
-    """What there is now that somebody may have to look at."""
-
-    as_of: datetime
-    orphaned: Number  # runs whose process is dead
-    undecided: int  # runs whose process is elsewhere, and may be dead
-    asking: Number  # runs with open questions
-    due: Number  # runs that a worker should execute by now
-    workers: list[WorkerInfo]
-
-
-def present(cp: SyncCheckpointer) -> Present:
-    """What there is now. Takes longer the more runs nobody executes."""
-    now = cp.core.journals.clock.now()
-    seen = survey(cp.core, warn=False)  # pages ask again and again
-    undecided = sum(orphan.undecided for orphan in seen)
-    asking = cp.store.listed(RunFilter(asking=True), limit=PAGE)
-    due = cp.store.due(now, limit=PAGE)
-    return Present(
-        to_datetime(now),
-        Number(sum(not orphan.undecided and not orphan.answered for orphan in seen)),
-        undecided,
-        Number(len(asking), len(asking) == PAGE),
-        Number(len(due), len(due) == PAGE),
-        list_workers(cp.core),
-    )
-
-
-def recent_flows(cp: SyncCheckpointer, most: int = 50) -> list[str]:
-    """The flows of the newest runs, those with the most runs first."""
-    rows = (row for row, _ in cp.store.listed(limit=_NEWEST))
-    return [flow for flow, _ in Counter(row.flow for row in rows if row.flow).most_common(most)]
+    return totals.hours(cp, since, until, flow, together=window.step)

@@ -21,13 +21,18 @@ def totals(cp: SyncCheckpointer, info: RunInfo | None = None) -> dict[str, Any]:
 
 
 def hours(
-    cp: SyncCheckpointer, since: datetime, until: datetime | None = None, flow: str | None = None
+    cp: SyncCheckpointer,
+    since: datetime,
+    until: datetime | None = None,
+    flow: str | None = None,
+    *,
+    together: int = 1,
 ) -> list[dict[str, Any]]:
-    """What runs did in each hour, oldest first; how long they took is in seconds."""
+    """What runs did in each hour, or so many together, oldest first; durations are in seconds."""
     return [
         {
             name: value.total_seconds() if isinstance(value, timedelta) else value
             for name, value in hour._asdict().items()
         }
-        for hour in cp.tally(since, until, flow=flow)
+        for hour in cp.tally(since, until, flow=flow, hours=together)
     ]

@@ -12,7 +12,7 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.heads import HOUR
 from holdfast.telemetry.measures import Measure
 from holdfast.telemetry.metrics import OTHER, RUNS, Samples, exposition, runs_by_status
-from holdfast.views import statistics
+from holdfast.views.present import present, recent_flows
 
 _MOST_FLOWS: Final = 50
 _ENDED: Final = ("completed", "failed", "cancelled")
@@ -81,7 +81,7 @@ class Totals:
 
 def store_metrics(cp: SyncCheckpointer, totals: Totals) -> Iterator[str]:
     """Lines of Prometheus' text format. Blocks."""
-    for flow in statistics.recent_flows(cp, _MOST_FLOWS):
+    for flow in recent_flows(cp, _MOST_FLOWS):
         totals.know(flow)
     counted = cp.count_runs()
     yield from exposition(RUNS, runs_by_status(counted))
@@ -93,7 +93,7 @@ def store_metrics(cp: SyncCheckpointer, totals: Totals) -> Iterator[str]:
     ends = {flow: _only(found, _ENDED) for flow, found in told.items()}
     yield from exposition(_ENDS, _with_rest(ends, _only(every, _ENDED)))
     yield from exposition(_SAVES, _of(told, every, "saves"))
-    now = statistics.present(cp)
+    now = present(cp)
     for measure, number in (
         (_ORPHANS, now.orphaned.n),
         (_ASKING, now.asking.n),

@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.views import health, recent, statistics, words
 from holdfast.views.commands import Commands
+from holdfast.views.present import present, recent_flows
 from holdfast.views.recent import Recent
 from holdfast.views.statistics import WINDOWS, Window
 from holdfast.web.rendering import page
@@ -32,7 +33,7 @@ def overview(request: Request) -> Response:
     site, window, flow = _asked(request)
     with site.noting_outages():
         counts = site.cp.count_runs(flow=flow, roots=True)
-        flows = site.kept.get("flows", _LONG, lambda: statistics.recent_flows(site.cp))
+        flows = site.kept.get("flows", _LONG, lambda: recent_flows(site.cp))
     options = [f"--since={window.name}", *([f"--flow={flow}"] if flow else [])]
     return page(
         request,
@@ -74,8 +75,8 @@ def part(request: Request) -> Response:
     site, window, flow = _asked(request)
     with site.noting_outages():
         if name in ("now", "workers"):
-            found = site.kept.get("now", _SHORT, lambda: statistics.present(site.cp))
-            return page(request, f"overview/{name}.html", now=found, words=words)
+            found = site.kept.get(("now", flow), _SHORT, lambda: present(site.cp, flow))
+            return page(request, f"overview/{name}.html", now=found, flow=flow, words=words)
         if name == "recent":
             read = _recent(site, window, flow)
             return page(
@@ -129,8 +130,8 @@ def _recent(site: Site, window: Window, flow: str | None) -> Recent:
 def _limits(found: Recent) -> str:
     """How much of the window was read, in words."""
     if found.whole:
-        return f"From all {words.plural(found.runs, 'run')} that began in this time."
-    text = f"From the newest {found.read:,} of {words.plural(found.runs, 'run')} that began in this time."
+        return f"From all {words.plural(found.runs, 'run')} of this time."
+    text = f"From the newest {found.read:,} of {words.plural(found.runs, 'run')}."
     if found.in_part:
         text += f" Of {words.plural(found.in_part, 'long run')}, only the newest entries."
     return text

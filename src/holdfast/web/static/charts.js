@@ -129,6 +129,7 @@ function heights(chart) {
 function draw(name) {
   const card = document.getElementById(`chart-${name}`);
   const plot = card.querySelector(".plot");
+  const place = plots.get(name)?.cursor.idx;
   plots.get(name)?.destroy();
   plots.delete(name);
   const chart = { show: (value) => (value == null ? "–" : count.format(value)), ...CHARTS[name]() };
@@ -137,7 +138,7 @@ function draw(name) {
   const blank = !chart.series.some((series) => sum(series.values));
   legend(card, chart, times, null);
   numbers(card, chart, times);
-  card.querySelector(".limits").textContent = chart.of ? recent.limits : "";
+  card.querySelector(".limits").textContent = chart.of ? recent.limits : "Every run counts.";
   plot.setAttribute("aria-label", summary(card, chart));
   card.classList.toggle("blank", blank);
   if (blank) {
@@ -181,12 +182,16 @@ function draw(name) {
         },
       ],
       series: [{}, ...rows.map((row) => drawn(row))],
-      hooks: { setCursor: [(u) => legend(card, chart, times, u.cursor.idx)] },
+      hooks: {
+        drawClear: [(u) => chart.of && recent.unread && shade(u, times[recent.unread])],
+        setCursor: [(u) => legend(card, chart, times, u.cursor.idx)],
+      },
     },
     [times.map((at) => at + length / 2), ...rows.map((row) => row.values)],
     plot,
   );
   plots.set(name, made);
+  if (place != null) point(made, place);
 }
 
 const browserZone = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -226,6 +231,21 @@ function drawn({ color: name, draw: how, side = 0 }) {
     points: { show: false },
     paths: uPlot.paths.bars({ size: [side ? 0.38 : 0.72, 40], align: side, radius: 0.12 }),
   };
+}
+
+// The time before this, whose runs were not read.
+function shade({ ctx, bbox, valToPos }, until) {
+  const width = valToPos(until, "x", true) - bbox.left;
+  ctx.save();
+  ctx.fillStyle = color("--sunken");
+  ctx.fillRect(bbox.left, bbox.top, width, bbox.height);
+  ctx.fillStyle = color("--ink3");
+  ctx.font = `${11 * devicePixelRatio}px ${getComputedStyle(document.body).fontFamily}`;
+  ctx.textAlign = "center";
+  if (ctx.measureText("not read").width < width) {
+    ctx.fillText("not read", bbox.left + width / 2, bbox.top + bbox.height / 2);
+  }
+  ctx.restore();
 }
 
 // --- what is beside a drawing
@@ -337,8 +357,12 @@ function readByKeys(event) {
   if (!step || !plot) return;
   const last = plot.data[0].length - 1;
   const place = Math.min(last, Math.max(0, (plot.cursor.idx ?? (step < 0 ? last + 1 : -1)) + step));
-  plot.setCursor({ left: plot.valToPos(plot.data[0][place], "x"), top: 0 });
+  point(plot, place);
   event.preventDefault();
+}
+
+function point(plot, place) {
+  plot.setCursor({ left: plot.valToPos(plot.data[0][place], "x"), top: 0 });
 }
 
 // --- data
