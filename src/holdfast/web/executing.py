@@ -11,9 +11,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Coroutine
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any, Final
 
+from holdfast.engine.effects import Call
 from holdfast.engine.engine import Engine
+from holdfast.engine.options import RunNames
 from holdfast.errors import (
     HoldfastError,
     RunActiveError,
@@ -63,6 +66,14 @@ class Executor:
         with self._lock:
             self._problems.pop(run_id, None)
         self._loop.call_soon_threadsafe(self._begin, run_id)
+
+    def submit(
+        self, call: Call[Any], options: RunNames, delay: timedelta | None
+    ) -> tuple[str, bool]:
+        """Record a run; its id, and whether it is new. Blocks until that is durable."""
+        submitting = self._engine.submit(call, delay=delay, **options)
+        handle = asyncio.run_coroutine_threadsafe(submitting, self._loop).result()
+        return handle.id, handle.new
 
     def problem(self, run_id: str) -> str | None:
         """Why a run could not be continued here, if that is not in its history."""

@@ -10,7 +10,8 @@ from starlette.testclient import TestClient
 
 from holdfast import SyncCheckpointer
 from holdfast.views.redaction import HIDDEN
-from tests.web.api.conftest import API
+from tests.waiting import wait_until
+from tests.web.api.conftest import API, etl
 from tests.web.conftest import Serving
 
 TOKEN = "correct-horse-battery-staple"
@@ -113,3 +114,27 @@ def test_changes_are_told_as_they_happen(cp: SyncCheckpointer, client: TestClien
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert client.get(f"{API}/events?bogus=1").status_code == 400
     assert client.get(f"{API}/events?run=%00").status_code == 400
+
+
+def test_a_program_starts_a_run_and_reads_its_result(
+    cp: SyncCheckpointer, serving: Serving
+) -> None:
+    client = serving(allow_writes=True, flows=[etl])
+    done = post(client, "/runs", flow="etl", inputs={"day": "monday"}, run_id="e/1", by="ann")
+    assert (done["run_id"], done["flow"], done["new"]) == ("e/1", "etl", True)
+    wait_until(lambda: client.get(f"{API}/runs/e%2F1").json()["run"]["status"] == "completed")
+    assert client.get(f"{API}/runs/e%2F1").json()["run"]["owner"] == "ann"
+    again: dict[str, Any] = {"flow": "etl", "inputs": {"day": "monday"}, "run_id": "e/1"}
+    assert post(client, "/runs", **again)["new"] is False
+    post(client, "/runs", 409, **again | {"inputs": {"day": "friday"}})
+    late = post(client, "/runs", flow="etl", inputs={"day": "tuesday"}, delay="1h")
+    assert (late["status"], late["due"] is None) == ("submitted", False)
+    wrong = post(client, "/runs", 422, flow="etl", inputs={"night": 1})
+    assert wrong["parameter"] == "inputs"
+    assert "day" in wrong["detail"]
+    assert "'etl'" in post(client, "/runs", 404, flow="other")["detail"]
+    post(client, "/runs", 422, flow="etl", inputs={"day": "x"}, labels={"": "\x00"})
+
+
+def test_a_server_without_flows_starts_no_runs(writing: TestClient) -> None:
+    assert "executed here: none" in post(writing, "/runs", 404, flow="etl")["detail"]

@@ -14,14 +14,61 @@ from holdfast.views.redaction import has_hidden, restored
 from holdfast.web import actions
 from holdfast.web.api.declaring import Call, Field, identity, number, post, text
 from holdfast.web.api.problems import ProblemError
-from holdfast.web.api.schemas import ANYTHING, COUNT, FLAG, TEXT, maybe, record
+from holdfast.web.api.schemas import ANYTHING, COUNT, FLAG, TEXT, TIME, maybe, record
+from holdfast.web.submitting import submit
 
 _MISSING: Final = object()
+_AGE: Final[dict[str, Any]] = {
+    "parse": times.age,
+    "schema": {"pattern": "^[1-9][0-9]{0,3}[smhdw]$"},
+}
+_LABELS: Final = {"type": "object", "additionalProperties": {"type": "string"}}
 _REASON: Final = text("reason", "Why; it is kept in the run's history.", default="")
 _BY: Final = identity("by", "Who does it, where no token says so.")
 _AT: Final = "A seq, RUN@SEQ or a step"
 _THEN: Final = record(by={"enum": ["here", "worker", "nobody"]}, command=maybe(TEXT))
 _ASKED: Final = record("status", "then", run_id=TEXT, asked=TEXT, status=TEXT, new=FLAG, then=_THEN)
+
+
+@post(
+    "/runs",
+    record(run_id=TEXT, flow=TEXT, status=TEXT, new=FLAG, due=maybe(TIME)),
+    text("flow", "The name of a flow that this server was started with.", required=True),
+    Field("inputs", ANYTHING, "Its inputs: an object, or the data of a pipeline.", default={}),
+    identity("run_id", "The run's id; by default a new one."),
+    identity("thread", "The thread of the run."),
+    identity("owner", "The owner of the run; by default who submits it."),
+    Field("labels", _LABELS, "Labels to find the run by.", default={}),
+    text("delay", "Execute it so much later: 90s, 10m, 12h, 3d.", **_AGE),
+    _BY,
+)
+def submit_run(
+    call: Call,
+    flow: str,
+    inputs: Any,
+    run_id: str | None,
+    thread: str | None,
+    owner: str | None,
+    labels: dict[str, str],
+    delay: timedelta | None,
+    by: str | None,
+) -> dict[str, Any]:
+    """Start a run of a flow that the server was given with `--flow`.
+
+    Sent again under the same id it changes nothing, and `new` is false. If the server ends, a
+    worker continues the run.
+    """
+    return submit(
+        call.site,
+        _who(call, by),
+        flow,
+        inputs,
+        run_id=run_id,
+        thread_id=thread,
+        owner=owner,
+        labels=labels,
+        delay=delay,
+    )
 
 
 @post(
@@ -115,12 +162,7 @@ def rollback(call: Call, run: RunInfo, at: str, by: str | None) -> dict[str, Any
         preview=TEXT,
     ),
     number("keep_latest", "Delete all but the newest so many.", least=1, most=1_000_000),
-    text(
-        "older_than",
-        "Delete only those that are older than this: 30d.",
-        parse=times.age,
-        schema={"pattern": "^[1-9][0-9]{0,3}[smhdw]$"},
-    ),
+    text("older_than", "Delete only those that are older than this: 30d.", **_AGE),
     text("preview", "What a call without it answered as `preview`."),
     _BY,
 )
@@ -181,4 +223,4 @@ def _unhidden(call: Call, run: RunInfo, at: str | None, state: Any) -> Any:
     return found
 
 
-ENDPOINTS: Final = (answer, resume, pause, cancel, fork, rollback, prune)
+ENDPOINTS: Final = (submit_run, answer, resume, pause, cancel, fork, rollback, prune)

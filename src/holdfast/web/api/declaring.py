@@ -83,8 +83,8 @@ class Endpoint(NamedTuple):
     def fails_with(self) -> tuple[int, ...]:
         """The statuses of problems that it may answer with, besides those that all have."""
         found = [400] if self.query or self.in_path or self.body else []
-        found += [404] if self.in_path else []
-        return (*found, *((403, 409, 413, 422) if self.writes else ()))
+        found += [404] if self.in_path or self.body else []
+        return (*found, *((403, 409, 413, 415, 422) if self.writes else ()))
 
 
 def get(

@@ -13,7 +13,7 @@ from holdfast.codec.ascii_json import to_ascii
 from holdfast.logs import logger
 from holdfast.views.errors import message
 from holdfast.web.security import TooLargeError
-from holdfast.web.statuses import status_of
+from holdfast.web.statuses import InvalidFieldError, status_of
 
 MEDIA: Final = "application/problem+json"
 _log: Final = logger()
@@ -62,6 +62,8 @@ def of_error(request: Request, error: Exception) -> Response:
     if isinstance(error, TooLargeError):
         return problem(413, "That is too much to send.")
     status = status_of(error)
+    if isinstance(error, InvalidFieldError):
+        return problem(status, message(error), parameter=error.field)
     if status != 500:
         return problem(status, message(error))
     _log.error("the REST API failed at %s", request.url.path, exc_info=error)
