@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from holdfast.codec.summaries import is_summarised
 from holdfast.errors.base import one_line
 from holdfast.operations.diff import Change, Diff
-from holdfast.views.legible import Text, escaped, legible, text_of
+from holdfast.views.legible import Text, escaped, preview
 from holdfast.views.redaction import HIDDEN, redacted_diff
 
 MOST: Final = 300
@@ -67,10 +67,8 @@ def differences(diff: Diff, old: Any, *, messages: bool = False, most: int = MOS
 def _difference(change: Change, words: tuple[Word, ...], *, messages: bool) -> Difference:
     pointer = "".join(f"/{escaped(part)}" for part in change.path)
     path = _path(change)
-    old = None if change.op == "add" else text_of(legible(change.old), pointer, messages=messages)
-    new = (
-        None if change.op == "remove" else text_of(legible(change.new), pointer, messages=messages)
-    )
+    old = None if change.op == "add" else preview(change.old, "", pointer, messages=messages)
+    new = None if change.op == "remove" else preview(change.new, "", pointer, messages=messages)
     if change.op == "replace" and is_summarised(change.old) and is_summarised(change.new):
         told = change.shown()
         old, new = (each._replace(text=text) for each, text in zip((old, new), told, strict=True)

@@ -10,13 +10,14 @@ from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.pages import pass_by
 from holdfast.model import Entry, Kind
 from holdfast.views.errors import NotFoundError
-from holdfast.views.legible import at_pointer, legible
+from holdfast.views.legible import Text, legible, preview
+from holdfast.views.redaction import redacted
 
 KINDS: Final = tuple(kind.value for kind in Kind if kind not in (Kind.MEMBER, Kind.VERDICT))
 """What an entry of a run can be."""
 
-LARGEST: Final = 64 << 20
-"""Bytes of a value that is read for a page."""
+LARGE: Final = 2 << 20
+"""Bytes of a value that is not shown with its entry: it can be downloaded."""
 
 
 class Looked(NamedTuple):
@@ -27,7 +28,7 @@ class Looked(NamedTuple):
     damage: str  # what is wrong with it, or with its value; empty if nothing is
     facts: dict[str, Any]  # by name, for people
     meta: Any  # its metadata, legible
-    value: Any  # legible; None if it has none
+    value: Text | None  # None if it has none, or a large one
 
 
 def look(cp: SyncCheckpointer, run: str, seq: int) -> Looked:
@@ -45,24 +46,30 @@ def look(cp: SyncCheckpointer, run: str, seq: int) -> Looked:
     if entry is None:
         return Looked(seq, None, damage, {}, None, None)
     meta: Any = None
-    value: Any = None
+    value: Text | None = None
     try:
         meta = legible(dict(Meta(entry).fields))
-        value = None if damage else value_of(cp, entry)
+        if not damage and 0 < entry.size <= LARGE:
+            value = preview(value_of(cp, entry))
     except CheckpointCorruptedError as error:
         damage = damage or error.reason
     return Looked(seq, entry, damage, _facts(entry), meta or None, value)
 
 
-def value_of(cp: SyncCheckpointer, entry: Entry, pointer: str = "") -> Any:
-    """The value of an entry, or a part of it, legible; None if it has none, or a huge one.
+def value_of(cp: SyncCheckpointer, entry: Entry) -> Any:
+    """The value of an entry in JSON's form. Raises `CheckpointCorruptedError`."""
+    return readable.to_json(cp.core.journals.value(entry.run, entry.seq, as_data=True))
 
-    Raises `CheckpointCorruptedError`, and `LookupError` if there is nothing at the pointer.
+
+def value_at(cp: SyncCheckpointer, run: str, seq: int) -> Any:
+    """The value of the entry at a seq, without secrets.
+
+    Raises `NotFoundError` if it has none, and `CheckpointCorruptedError`.
     """
-    if not 0 < entry.size <= LARGEST:
-        return None
-    read = cp.core.journals.value(entry.run, entry.seq, as_data=True)
-    return at_pointer(legible(readable.to_json(read)), pointer)
+    entry = cp.core.journals.entry(run, seq)
+    if entry is None or not entry.size:
+        raise NotFoundError(f"the entry {seq} of run {run!r} has no value")
+    return redacted(value_of(cp, entry))
 
 
 def advice(run: str, seq: int, last_good: int | None) -> list[tuple[str, ...]]:

@@ -21,7 +21,7 @@ from holdfast.kernel.reader import all_listed
 from holdfast.model import CARRY_STATE, Entry, Kind, checkpoint_id, split_checkpoint_id
 from holdfast.store import RunFilter
 
-LOOKED_AT: Final = 5_000
+LOOKED_AT: Final = 2_000
 """Runs whose openings are read in search of forks."""
 
 SHOWN: Final = 200

@@ -4,15 +4,18 @@ Nothing here raises, whatever was stored: the text may come from anyone.
 """
 
 import json
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeVar
 
-from holdfast.codec.summaries import summary
+from holdfast.codec.summaries import is_summarised, summary
 from holdfast.errors.base import one_line
 from holdfast.integrations.langgraph import plain
 from holdfast.views.messages import said, who
 from holdfast.views.redaction import redacted
 from holdfast.views.words import size
+
+T = TypeVar("T")
 
 INLINE: Final = 2_000
 """Characters of a value that are shown at once."""
@@ -51,6 +54,19 @@ def legible(tree: Any) -> Any:
     return _summarised(redacted(tree))
 
 
+def preview(tree: Any, name: str = "", pointer: str = "", *, messages: bool = False) -> Text:
+    """The beginning of a value in JSON's form, which may be large, made legible.
+
+    By its `name`, the value may be a secret.
+    """
+    part = _Beginning(INLINE)
+    begun = legible({name: part.of(tree)})[name]
+    text = text_of(begun, pointer, messages=messages)
+    if not part.is_cut:
+        return text
+    return text._replace(size=len(_compact(tree)), is_cut=True)
+
+
 def text_of(tree: Any, pointer: str = "", *, most: int = INLINE, messages: bool = False) -> Text:
     """The text of what `legible` gave, at most so many characters of it.
 
@@ -69,23 +85,21 @@ def text_of(tree: Any, pointer: str = "", *, most: int = INLINE, messages: bool 
     return Text(_clean(text), length, pointer, length > most)
 
 
-def fields_of(
-    tree: Any, pointer: str = "", *, most: int, messages: bool = False
-) -> tuple[list[Field], int]:
-    """The first parts of what `legible` gave, and how many parts it has."""
-    if isinstance(tree, dict):
-        parts = [(_name(key), f"{pointer}/{escaped(key)}", key) for key in list(tree)[:most]]
-    elif isinstance(tree, list):
-        parts = [(f"[{at}]", f"{pointer}/{at}", at) for at in range(min(most, len(tree)))]
-    else:
-        return [Field("", text_of(tree, pointer))], 1
-    found = []
-    for name, place, key in parts:
-        value = tree[key]
-        spoken = plain.messages(value) if messages else None
-        told = tuple(map(_message, spoken[-_MESSAGES:])) if spoken else ()
-        found.append(Field(name, text_of(value, place), told))
-    return found, len(tree)
+def fields_of(tree: Any, *, start: int = 0, most: int) -> tuple[list[Field], int]:
+    """Parts of a value in JSON's form, made legible, and how many parts it has."""
+    if isinstance(tree, dict) and summary(tree) is None and _BYTES not in tree:
+        shown = list(islice(tree.items(), start, start + most))
+        return [_field(key, _name(key), value) for key, value in shown], len(tree)
+    if isinstance(tree, list):
+        numbered = list(enumerate(tree))[start : start + most]
+        return [_field(str(at), f"[{at}]", value) for at, value in numbered], len(tree)
+    return [Field("", preview(tree))], 1
+
+
+def _field(key: str, name: str, value: Any) -> Field:
+    spoken = plain.messages(value)
+    told = tuple(map(_message, redacted(spoken[-_MESSAGES:]))) if spoken else ()
+    return Field(name, preview(value, key, f"/{escaped(key)}"), told)
 
 
 def at_pointer(tree: Any, pointer: str) -> Any:
@@ -106,6 +120,39 @@ def at_pointer(tree: Any, pointer: str) -> Any:
 def escaped(part: object) -> str:
     """A key as a JSON pointer has it."""
     return str(part).replace("~", "~0").replace("/", "~1")
+
+
+class _Beginning:
+    """The beginning of a value: so many characters, about."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+        self.is_cut = False
+
+    def of(self, tree: Any) -> Any:
+        """As much of it as there is room for."""
+        if isinstance(tree, str):
+            self.is_cut = self.is_cut or len(tree) > self._left
+            tree = tree[: self._left + 1]
+            self._left -= len(tree)
+            return tree
+        if isinstance(tree, dict) and (is_summarised(tree) or _BYTES in tree):
+            self._left -= _SHORT
+            return tree
+        if isinstance(tree, dict):
+            return {key: self.of(tree[key]) for key in self._first(tree)}
+        if isinstance(tree, list):
+            return [self.of(item) for item in self._first(tree)]
+        self._left -= len(str(tree))
+        return tree
+
+    def _first(self, items: Iterable[T]) -> Iterator[T]:
+        for item in items:
+            if self._left <= 0:
+                self.is_cut = True
+                return
+            yield item
+            self._left -= 4  # what JSON has between them
 
 
 _MESSAGES: Final = 40  # of a conversation that are shown: the newest

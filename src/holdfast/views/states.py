@@ -17,7 +17,8 @@ from holdfast.operations.diff import Change, diff_values
 from holdfast.operations.reading import is_folded, newest_readable
 from holdfast.views import threads
 from holdfast.views.differences import Differences, differences
-from holdfast.views.legible import Field, at_pointer, escaped, fields_of, legible, text_of
+from holdfast.views.legible import Field, at_pointer, escaped, fields_of, preview, text_of
+from holdfast.views.redaction import redacted
 
 FIELDS: Final = 100
 """Keys of a state that are shown at once."""
@@ -142,25 +143,25 @@ def fields(cp: SyncCheckpointer, info: RunInfo, seq: int, *, start: int = 0) -> 
     entry = cp.core.journals.entry(info.run_id, seq)
     if entry is not None and info.flow != threads.FLOW and is_folded(entry):
         return _results(cp, entry, start)
-    tree = legible(_tree(cp, info, seq))
-    if isinstance(tree, dict) and start:
-        tree = dict(islice(tree.items(), start, None))
-    found, total = fields_of(tree, most=FIELDS, messages=True)
-    return Fields(found, start + total, start)
+    found, total = fields_of(_tree(cp, info, seq), start=start, most=FIELDS)
+    return Fields(found, total, start)
 
 
 def value(cp: SyncCheckpointer, info: RunInfo, seq: int, pointer: str) -> Any:
-    """A part of the state at a checkpoint, legible. Raises `LookupError` if it has none there."""
+    """A part of the state at a checkpoint, without secrets.
+
+    Raises `LookupError` if it has none there.
+    """
     entry = cp.core.journals.entry(info.run_id, seq)
     first, _, rest = pointer[1:].partition("/")
     if entry is not None and first and info.flow != threads.FLOW and is_folded(entry):
         for result in _results_of(cp, entry):
             if escaped(result.step) == first:
                 read = cp.core.journals.value(result.run, result.seq, as_data=True)
-                whole = legible({str(result.step): readable.to_json(read)})
+                whole = redacted({str(result.step): readable.to_json(read)})
                 return at_pointer(whole, f"/{first}/{rest}" if rest else f"/{first}")
         raise LookupError(pointer)
-    return at_pointer(legible(_tree(cp, info, seq)), pointer)
+    return at_pointer(redacted(_tree(cp, info, seq)), pointer)
 
 
 def state_of(cp: SyncCheckpointer, info: RunInfo, seq: int) -> Any:
@@ -284,8 +285,8 @@ def _results(cp: SyncCheckpointer, entry: Entry, start: int) -> Fields:
         place = f"/{escaped(name)}"
         try:
             read = cp.core.journals.value(one.run, one.seq, as_data=True)
-            tree = legible({name: readable.to_json(read)})[name]
+            text = preview(readable.to_json(read), name, place)
         except CheckpointCorruptedError as error:
-            tree = f"damaged: {error.reason}"
-        found.append(Field(name, text_of(tree, place)))
+            text = text_of(f"damaged: {error.reason}")
+        found.append(Field(name, text))
     return Fields(found, len(results), start)

@@ -14,7 +14,7 @@ from holdfast.errors import CheckpointCorruptedError
 from holdfast.views import entries, moments
 from holdfast.views import run as views
 from holdfast.views.commands import Commands
-from holdfast.views.legible import LARGEST, text_of
+from holdfast.views.legible import LARGEST, legible, text_of
 from holdfast.views.runs import of_id
 from holdfast.web.downloads import attachment
 from holdfast.web.pages.shown_run import Badge, ShownRun, Tab
@@ -64,7 +64,7 @@ def entry(request: Request) -> Response:
         "run/journal_entry.html",
         run_id=info.run_id,
         looked=looked,
-        value=None if looked.value is None else text_of(looked.value),
+        large=entries.LARGE,
         meta=None if looked.meta is None else text_of(looked.meta, most=LARGEST),
         advice=advice,
     )
@@ -73,7 +73,7 @@ def entry(request: Request) -> Response:
 def value(request: Request) -> Response:
     """The value of an entry that was too large to be shown at once."""
     tree, name = _value(request)
-    text = text_of(tree, most=LARGEST)
+    text = text_of(legible(tree), most=LARGEST)
     if text.is_too_large:
         return attachment(tree, name)
     return page(request, "run/value.html", text=text)
@@ -90,12 +90,9 @@ def _value(request: Request) -> tuple[Any, str]:
         info = of_id(site.cp, request.path_params["run_id"])
         seq = request.path_params["seq"]
         try:
-            looked = entries.look(site.cp, info.run_id, seq)
+            return entries.value_at(site.cp, info.run_id, seq), f"{info.run_id}-{seq}"
         except CheckpointCorruptedError as error:
             raise HTTPException(404, str(error)) from None
-    if looked.value is None:
-        raise HTTPException(404, "The entry has no value that can be shown.")
-    return looked.value, f"{info.run_id}-{seq}"
 
 
 def _rows(site: Site, info: RunInfo, request: Request, after: int | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
@@ -14,7 +15,7 @@ from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.views import states, threads
 from holdfast.views.commands import Commands
 from holdfast.views.errors import NotFoundError
-from holdfast.views.legible import LARGEST, text_of
+from holdfast.views.legible import LARGEST, legible, text_of
 from holdfast.views.runs import of_id
 from holdfast.web.downloads import attachment
 from holdfast.web.pages.shown_run import ShownRun, Tab
@@ -24,6 +25,7 @@ from holdfast.web.site import Site
 _ROWS: Final = 100
 _NEWER: Final = 30  # entries above a checkpoint that is asked for, in its list
 _HUGE: Final = 64 << 20  # bytes of states that no page shows
+_LARGE: Final = threading.BoundedSemaphore(2)  # what is read of large states at once takes memory
 _GONE: Final = (CheckpointCorruptedError, CheckpointNotFoundError)
 _VIEWS: Final = ("difference", "after", "before")
 
@@ -62,7 +64,9 @@ def panel(request: Request) -> Response:
     with site.noting_outages():
         info = of_id(site.cp, request.path_params["run_id"])
         seq = request.path_params["seq"]
-        found = _panel(site, info, seq, _view(request), wait=True, start=_number(request, "start"))
+        start = _number(request, "start")
+        with _LARGE:
+            found = _panel(site, info, seq, _view(request), wait=True, start=start)
     return page(request, "run/state_panel.html", run_id=info.run_id, panel=found)
 
 
@@ -71,7 +75,7 @@ def value(request: Request) -> Response:
     site: Site = request.app.state.site
     with site.noting_outages():
         tree, name = _part(site, request)
-    text = text_of(tree, most=LARGEST)
+    text = text_of(legible(tree), most=LARGEST)
     if text.is_too_large:
         return attachment(tree, name)
     return page(request, "run/value.html", text=text)
@@ -89,7 +93,8 @@ def _part(site: Site, request: Request) -> tuple[Any, str]:
     info = of_id(site.cp, request.path_params["run_id"])
     seq = request.path_params["seq"]
     try:
-        found = states.value(site.cp, info, seq, request.query_params.get("path", ""))
+        with _LARGE:
+            found = states.value(site.cp, info, seq, request.query_params.get("path", ""))
     except LookupError:
         raise HTTPException(404, "The state has nothing there.") from None
     return found, f"{info.run_id}-{seq}"
