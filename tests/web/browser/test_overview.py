@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, get_args
 
+import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 import holdfast as hf
-from tests.web.browser.browsing import Visits
+from tests.web.browser.browsing import PHONE, Theme, Visits, overflow
 from tests.web.browser.conftest import Serve
-
-CHARTS = ("runs", "times", "failures", "saves", "bytes", "checks")
 
 
 def _drawn(page: Page) -> None:
@@ -69,11 +70,16 @@ def test_charts_follow_the_theme_and_the_zone(visit: Visits) -> None:
     expect(page.locator("#chart-runs tbody th").first).not_to_have_text(local)
 
 
-def test_charts_fit_a_phone(visit: Visits) -> None:
-    page = visit("/overview", width=400)
+@pytest.mark.parametrize("theme", get_args(Theme))
+def test_all_of_it_fits_a_phone_and_has_no_serious_barriers(visit: Visits, theme: Theme) -> None:
+    page = visit("/overview", width=PHONE, theme=theme)
     _drawn(page)
-    expect(page.locator("#errors")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    for part in ("#slowest", "#errors", "#health .findings", "#now a"):
+        expect(page.locator(part).first).to_be_visible()
+    page.locator("#chart-runs summary").click()
+    assert overflow(page) <= 0
+    violations: list[dict[str, Any]] = Axe().run(page).response["violations"]
+    assert not [each["id"] for each in violations if each["impact"] in ("serious", "critical")]
 
 
 def test_a_flow_is_chosen_by_name_and_is_in_the_address(visit: Visits) -> None:

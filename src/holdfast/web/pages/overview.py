@@ -76,12 +76,19 @@ def part(request: Request) -> Response:
     with site.noting_outages():
         if name in ("now", "workers"):
             found = site.kept.get(("now", flow), _SHORT, lambda: present(site.cp, flow))
-            return page(request, f"overview/{name}.html", now=found, flow=flow, words=words)
-        if name == "recent":
+            return page(
+                request,
+                f"overview/{name}.html",
+                now=found,
+                flow=flow,
+                words=words,
+                command=Commands(site.where).line("worker", None, "--flow=MODULE:NAME"),
+            )
+        if name in ("steps", "errors"):
             read = _recent(site, window, flow)
             return page(
                 request,
-                "overview/recent.html",
+                f"overview/{name}.html",
                 recent=read,
                 limits=_limits(read),
                 shown=_SHOWN,

@@ -15,6 +15,8 @@ let kind = ""; // the type of evidence that is shown; all of them if empty
 const count = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
+const counted = (value) => (value == null ? "–" : count.format(value));
+
 function span(seconds) {
   if (seconds == null) return "–";
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
@@ -74,7 +76,8 @@ const CHARTS = {
     ],
     show: span,
     log: true,
-    whole: () => "",
+    averages: true,
+    limits: "Every run counts, rounded up to 1, 2, 4, 8 … ms.",
   }),
   failures: () => ({
     series: [
@@ -83,11 +86,15 @@ const CHARTS = {
     ],
     stacked: true,
   }),
-  saves: () => ({ series: [bar("entries", "--ok-b", column("saves"))] }),
+  saves: () => ({
+    series: [bar("entries", "--ok-b", column("saves"))],
+    limits: "Every run counts: one that is executed, every 64 entries.",
+  }),
   bytes: () => ({
     series: [bar("bytes", "--run-b", unread(recent.bytes))],
     show: size,
     of: recent,
+    limits: recent.limits,
   }),
   checks: () => ({
     series: [
@@ -97,6 +104,7 @@ const CHARTS = {
     ],
     stacked: true,
     of: recent,
+    limits: recent.limits,
   }),
 };
 
@@ -132,13 +140,13 @@ function draw(name) {
   const place = plots.get(name)?.cursor.idx;
   plots.get(name)?.destroy();
   plots.delete(name);
-  const chart = { show: (value) => (value == null ? "–" : count.format(value)), ...CHARTS[name]() };
+  const chart = { show: counted, limits: "Every run counts.", ...CHARTS[name]() };
   const length = (chart.of ?? over).hours * 3600;
   const times = starts(chart);
   const blank = !chart.series.some((series) => sum(series.values));
   legend(card, chart, times, null);
   numbers(card, chart, times);
-  card.querySelector(".limits").textContent = chart.of ? recent.limits : "Every run counts.";
+  card.querySelector(".limits").textContent = chart.limits;
   plot.setAttribute("aria-label", summary(card, chart));
   card.classList.toggle("blank", blank);
   if (blank) {
@@ -257,7 +265,7 @@ function legend(card, chart, times, place) {
     const key = document.createElement("span");
     key.className = `key ${series.draw}`;
     key.style.backgroundColor = `var(${series.color})`;
-    const total = chart.whole ? "" : chart.show(sum(series.values));
+    const total = chart.averages ? "" : chart.show(sum(series.values));
     const value = document.createElement("b");
     value.textContent = place == null ? total : chart.show(series.values[place]);
     part.append(key, `${series.label} `, value);
@@ -279,7 +287,7 @@ function summary(card, chart) {
   const unit = card.querySelector(".unit").textContent;
   const values = chart.series.map((series) => {
     const last = series.values.findLast((value) => value != null);
-    return chart.whole
+    return chart.averages
       ? `${series.label} ${chart.show(last)} at last`
       : `${series.label} ${chart.show(sum(series.values))}`;
   });
