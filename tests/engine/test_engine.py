@@ -462,10 +462,11 @@ def test_of_several_who_run_the_same_at_once_one_executes_and_all_get_its_result
     engine: hf.Engine,
 ) -> None:
     done: list[int] = []
+    go_on = asyncio.Event()
 
     @step
     async def slow(n: int) -> int:
-        await asyncio.sleep(0.01)
+        await go_on.wait()
         done.append(n)
         return n
 
@@ -482,7 +483,10 @@ def test_of_several_who_run_the_same_at_once_one_executes_and_all_get_its_result
         patient = hf.Engine(engine.checkpointer, wait=True)
         others = [engine.run(once(), run_id="r", resume=True) for _ in range(5)]
         others += [engine.resume("r", flow=once, wait=True), patient.resume("r", flow=once)]
-        assert await asyncio.gather(first, *others) == [3] * 8
+        waiting = [asyncio.create_task(other) for other in others]
+        await asyncio.sleep(0)
+        go_on.set()
+        assert await asyncio.gather(first, *waiting) == [3] * 8
 
     asyncio.run(main())
     assert done == [1, 2]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,8 @@ from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.sqlite.store import SQLiteStore
 from holdfast.workflow import parallel, step, workflow
 from tests.holders import as_another_process
-from tests.waiting import exit_code
+from tests.waiting import exit_code, wait_until
+from tests.workflow.support import until
 
 
 def _ask(url: str, run: str, action: str) -> None:
@@ -152,8 +152,9 @@ class _Interrupting:
         found = self._read(run, **options)
         if not self._struck and any(entry.kind == Kind.REQUEST for entry in found):
             self._struck = True
+            writer = self._engine.checkpointer.core.journals.writer
             asyncio.run_coroutine_threadsafe(self._engine.cancel("run"), self._loop)
-            time.sleep(0.1)
+            wait_until(lambda: any(one.kind == Kind.REQUEST for one in writer.queued("run")))
         return found
 
 
@@ -172,7 +173,7 @@ def test_what_waits_to_be_saved_survives_that_its_bearer_is_cancelled(tmp_path: 
         hold = Hold(checkpointer.core, opening.entry, presence, None, {})
         _ask(url, "run", "pause")
         await hold.append([result("first")], wait=False)
-        await asyncio.sleep(0.05)  # by now it has lost its place
+        await until(lambda: all(ticket.done for ticket in hold._flying))  # it lost its place
         with pytest.MonkeyPatch.context() as patch:
             waits = asyncio.Event()
 

@@ -21,7 +21,7 @@ from holdfast.kernel.appending import append
 from holdfast.kernel.journal import Draft
 from holdfast.model import Kind
 from holdfast.workflow import ask, for_each, parallel, step, workflow
-from tests.waiting import ENOUGH, PATIENCE, run_process, wait_until
+from tests.waiting import ENOUGH, PATIENCE, join, run_process, wait_until
 
 Flow = Generator[Any, Any, Any]
 
@@ -218,12 +218,12 @@ def test_a_run_is_cancelled_from_another_thread(engine: hf.Engine) -> None:
     thread.start()
     wait_until(lambda: asyncio.run(engine.checkpointer.run("r")))  # type: ignore[arg-type]
     asyncio.run(engine.cancel("r"))
-    thread.join(10)
+    join(thread)
     assert len(outcome) == 1
 
 
 def test_run_sync_does_several_things_side_by_side(engine: hf.Engine) -> None:
-    meeting = threading.Barrier(3, timeout=10)
+    meeting = threading.Barrier(3, timeout=PATIENCE)
 
     def meet(number: int) -> int:
         meeting.wait()

@@ -11,6 +11,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.evidence import EvidencePack, EvidenceVerifier, Policy, refuse_unverifiable
+from tests.waiting import PATIENCE
 
 from .support import (
     ERROR,
@@ -92,7 +93,8 @@ def docker(tmp_path: Path) -> Iterator[Path]:
     ],
 )
 def test_docker_says_whether_it_runs(docker: Path, name: str, more: Any, found: str) -> None:
-    checker = verifier(docker_socket=docker, check_seconds=0.6)
+    seconds = 0.3 if name == "slow" else PATIENCE
+    checker = verifier(docker_socket=docker, check_seconds=seconds)
     assert status(checker, claim("container_running", container=name, **more)) == found
 
 

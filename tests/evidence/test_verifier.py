@@ -110,7 +110,7 @@ def test_those_that_hang_do_not_hold_up_the_others() -> None:
     def check(evidence: Evidence, context: Context) -> bool:
         return evidence.expected["n"] % 2 == 0 or go.wait(60)
 
-    made = EvidenceVerifier(policy=Policy(check_seconds=0.2), workers=3)
+    made = EvidenceVerifier(policy=Policy(check_seconds=1), workers=3)
     made.register_check("mine", check)
     claims = [claim("mine", n=number) for number in range(12)]
     with in_time():
@@ -180,7 +180,7 @@ def test_checks_run_at_the_same_time() -> None:
     meet = threading.Barrier(4)
 
     def check(evidence: Evidence, context: Context) -> bool:
-        meet.wait(5)
+        meet.wait(PATIENCE)
         return True
 
     made = EvidenceVerifier(workers=4)

@@ -195,11 +195,11 @@ def test_a_cancelled_run_is_undone(engine: hf.Engine) -> None:
 
 def test_cancelling_a_run_that_is_being_undone_does_not_stop_that(engine: hf.Engine) -> None:
     calls = Calls()
-    undoing: asyncio.Event
+    undoing, go_on = asyncio.Event(), asyncio.Event()
 
     async def undo() -> None:
         undoing.set()
-        await asyncio.sleep(0.02)
+        await go_on.wait()
         calls("undone")
 
     @workflow
@@ -208,11 +208,10 @@ def test_cancelling_a_run_that_is_being_undone_does_not_stop_that(engine: hf.Eng
         yield step("b").python(int, args=("x",))
 
     async def main() -> None:
-        nonlocal undoing
-        undoing = asyncio.Event()
         task = asyncio.create_task(engine.run(flow(), run_id="r"))
         await undoing.wait()
         await engine.cancel("r")
+        go_on.set()
         with pytest.raises(hf.StepFailedError):
             await task
         assert calls.order == ["undone"]
