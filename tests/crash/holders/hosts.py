@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from tests.crash.harness import ROOT
 from tests.crash.history import Line
+from tests.crash.holders.journals import in_a_transaction
 from tests.crash.holders.oracle import Notes
 from tests.waiting import ENOUGH, bounded, wait_until
 
@@ -98,6 +99,15 @@ class Worker:
         self._world.notes.write("stopping", self.name)
         self._signal(signal.SIGSTOP)
         self.wait_until_stopped()
+
+    def stop_between_writes(self) -> None:
+        """SIGSTOP, but not in a transaction, such as that of a beat: nobody else could write."""
+        self.stop()
+        while in_a_transaction(self._world.url):
+            self._signal(signal.SIGCONT)
+            time.sleep(0.01)
+            self._signal(signal.SIGSTOP)
+            self.wait_until_stopped()
 
     def wait_until_stopped(self) -> None:
         wait_until(lambda: self.host.ask(state=self.pid) == "T", every=0.002)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import closing
 from typing import Any
+
+import psycopg
 
 import holdfast as hf
 from holdfast.model import Entry, Status
@@ -32,6 +35,25 @@ def failures(url: str) -> dict[str, list[Any]]:
         for run, journal in journals(url).items()
         if any(e.status == Status.FAILED for e in journal.entries)
     }
+
+
+def in_a_transaction(url: str) -> bool:
+    """Whether somebody who uses the store, SQLite or PostgreSQL, is about to write."""
+    if url.startswith("sqlite:"):
+        path = url.removeprefix("sqlite:///")
+        with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as db:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                return True
+            db.execute("ROLLBACK")
+            return False
+    query = (
+        "SELECT 1 FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
+        "AND backend_type = 'client backend' AND xact_start IS NOT NULL"
+    )
+    with psycopg.connect(url.partition("?")[0], autocommit=True) as server:
+        return server.execute(query).fetchone() is not None
 
 
 def slots(url: str) -> list[Entry]:

@@ -65,7 +65,7 @@ def test_a_process_that_stood_still_past_dead_after_has_lost_its_runs(
     args: dict[str, Any] = {"flow": flow, "runs": {"r": [1]}}
     old = world.start("execute", slow={"two": 1.0}, args=args)
     world.notes.wait_for("begin", step="two")
-    old.stop()
+    old.stop_between_writes()
     new = world.start("execute", "there", args={**args, "resume": True})
     new.done()
     (outcome,) = world.notes.find("outcome", who=new.name)
@@ -88,7 +88,7 @@ def test_a_process_that_stood_still_for_less_goes_on(world: World) -> None:
     args: dict[str, Any] = {"flow": "chain", "runs": {"r": [1]}}
     old = world.start("execute", slow={"two": 1.0}, dead_after=NEVER, args=args)
     world.notes.wait_for("begin", step="two")
-    old.stop()
+    old.stop_between_writes()
     world.start("resume", "there", args={"runs": ["r"]}).done()
     assert world.notes.find("outcome")[0]["how"] == "RunActiveError"
     old.go_on()
@@ -104,7 +104,7 @@ def test_on_its_own_host_a_process_that_stands_still_is_alive(world: World) -> N
     args: dict[str, Any] = {"flow": "chain", "runs": {"r": [1]}}
     old = world.start("execute", slow={"two": 0.2}, args=args)
     world.notes.wait_for("begin", step="two")
-    old.stop()
+    old.stop_between_writes()
     world.start("recover").done()
     assert world.notes.find("recovered")[0]["runs"] == []
     world.start("resume", args={"runs": ["r"]}).done()
