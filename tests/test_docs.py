@@ -40,7 +40,7 @@ import holdfast as hf
 from holdfast import urls
 from tests.own_codecs import own_codecs
 from tests.servers import mariadb, postgres, redis
-from tests.waiting import run_process
+from tests.waiting import ENOUGH, run_process
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
@@ -328,7 +328,8 @@ def run_pytest(page: Path, path: Path) -> None:
     options = ["-q", "-p", "no:cacheprovider", "--assert=plain"]  # rewriting takes a second
     options += ["-p", "holdfast.pytest_plugin"]  # as if it were installed
     command = [sys.executable, "-W", "error", "-m", "pytest", *options, path.name]
-    done = run_process(command, capture_output=True, check=False)
+    many = 4 * ENOUGH  # such as all tests of the store contract, on a busy machine
+    done = run_process(command, capture_output=True, check=False, seconds=many)
     if done.returncode != 0:
         pytest.fail(f"{named(page)}, {path.name}:\n{done.stdout}{done.stderr}", pytrace=False)
 

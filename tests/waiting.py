@@ -42,13 +42,14 @@ def run_process(
     *,
     check: bool,
     capture_output: bool = False,
+    seconds: float = ENOUGH,
     **options: Any,
 ) -> subprocess.CompletedProcess[str]:
     """`subprocess.run` of what reads and writes text, but never for good."""
     options["text"] = True
     if capture_output:
         options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, **options) as process, bounded(process):
+    with subprocess.Popen(command, **options) as process, bounded(process, seconds):
         out, err = process.communicate()
     done = subprocess.CompletedProcess[str](command, process.returncode, out, err)
     if check:

@@ -15,6 +15,8 @@ import holdfast as hf
 from holdfast.documents import flowgraph, iamodules, maverick
 from holdfast.documents.views import CheckpointerView
 from holdfast.graph import END, Graph
+from holdfast.kernel.branches import BranchReader
+from holdfast.model import Entry
 from holdfast.pipeline import Pipeline
 from holdfast.stores.memory import MemoryStore
 from holdfast.workflow import step, workflow
@@ -192,3 +194,36 @@ def test_naive_times_are_local_and_any_may_be_given(
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+LOADS: dict[str, Callable[[Any], Awaitable[object]]] = {
+    "maverick": lambda view: view.load_latest("it"),
+    "iamodules": lambda view: view.load_checkpoint("it"),
+}
+
+
+@pytest.mark.parametrize("document", LOADS)
+def test_a_run_that_is_deleted_while_it_is_loaded_is_not_damaged(
+    document: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is one that expires between two reads."""
+    kind, start, _ = VIEWS[document]
+    real = BranchReader.checked_head
+
+    async def scenario() -> None:
+        runs = hf.Checkpointer(MemoryStore())
+        view = kind(runs)
+        with dying(runs.core):
+            await left_by_its_process(start, view, runs)
+
+        def then_deleted(self: BranchReader, run: str) -> Entry | None:
+            head = real(self, run)
+            monkeypatch.setattr(BranchReader, "checked_head", real)
+            hf.SyncCheckpointer(runs.store).clear(run, force=True)
+            return head
+
+        monkeypatch.setattr(BranchReader, "checked_head", then_deleted)
+        assert await LOADS[document](view) is None
+        await runs.close()
+
+    asyncio.run(scenario())

@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -312,10 +312,19 @@ def test_a_resume_does_not_hold_all_states_in_memory(tmp_path: Path) -> None:
 # --- side by side
 
 
+def on_the_loop(work: Callable[[State], State]) -> Callable[[State], Awaitable[State]]:
+    """A node that is over when the run is stopped: one in a thread would run on."""
+
+    async def call(state: State) -> State:
+        return work(state)
+
+    return call
+
+
 def forking(desk: Desk) -> CompiledGraph[State]:
     graph = Graph(State, merge=join)
     for name in ("start", "left", "left2", "right", "after"):
-        graph.add_node(name, node(desk, name), outputs=desk / name)
+        graph.add_node(name, on_the_loop(node(desk, name)), outputs=desk / name)
     for source, target in (
         ("start", "left"), ("start", "right"), ("left", "left2"), ("left2", "after"),
         ("right", "after"), ("after", END),

@@ -14,7 +14,16 @@ from holdfast.events import (
     StepStarted,
 )
 from holdfast.workflow import parallel, step, workflow
-from tests.workflow.support import Calls, Flow, collect, collect_failure, of, stop_at, until
+from tests.workflow.support import (
+    Calls,
+    Flow,
+    collect,
+    collect_failure,
+    of,
+    recorded,
+    stop_at,
+    until,
+)
 
 
 class Trip:
@@ -131,12 +140,10 @@ def test_after_a_crash_and_a_resume_all_is_undone_in_reverse(engine: hf.Engine) 
 
 def test_parallel_steps_are_undone_in_the_reverse_of_how_they_ended(engine: hf.Engine) -> None:
     calls = Calls()
-    ended: list[str] = []
 
     async def work(name: str, rounds: int) -> str:
         for _ in range(rounds):
             await asyncio.sleep(0.002)
-        ended.append(name)
         return name
 
     @workflow
@@ -150,8 +157,10 @@ def test_parallel_steps_are_undone_in_the_reverse_of_how_they_ended(engine: hf.E
         yield step("fail").python(int, args=("x",))
 
     with pytest.raises(hf.StepFailedError):
-        asyncio.run(engine.run(flow()))
+        asyncio.run(engine.run(flow(), run_id="r"))
+    ended = [name for name in recorded(engine, "r") if name in {"a", "b", "c"}]
     assert calls.order == ended[::-1]
+    assert len(ended) == 3
 
 
 def test_an_undo_may_do_without_the_result(engine: hf.Engine) -> None:

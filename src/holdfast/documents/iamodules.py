@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -271,16 +272,25 @@ def _members(core: Core, thread_id: str) -> Iterator[str]:
 def _load(core: Core, thread_id: str, checkpoint_id: str | None) -> PipelineCheckpoint | None:
     if checkpoint_id is None:
         for run in listing.thread(core, thread_id):
-            found = next(core.journals.branch(run.run_id), None)
+            found = core.journals.undisturbed(run.run_id, partial(_newest, core, run.run_id))
             if found is not None:
-                return _loaded(core, found)
+                return found
         return None
     check_id("thread_id", thread_id)
     try:
         run_id, seq = split_checkpoint_id(checkpoint_id)
     except InvalidIdError:  # an id of another system names nothing here
         return None
-    found = core.journals.entry(run_id, seq)
+    return core.journals.undisturbed(run_id, partial(_at, core, run_id, seq, thread_id))
+
+
+def _newest(core: Core, run: str) -> PipelineCheckpoint | None:
+    found = next(core.journals.branch(run), None)
+    return None if found is None else _loaded(core, found)
+
+
+def _at(core: Core, run: str, seq: int, thread_id: str) -> PipelineCheckpoint | None:
+    found = core.journals.entry(run, seq)
     if found is None or found.thread != thread_id or found.kind not in CARRY_STATE:
         return None
     return _loaded(core, found)

@@ -280,12 +280,18 @@ def _branch(core: Core, run: str) -> Iterator[Entry]:
 
 
 def _names(core: Core, run: str) -> list[str]:
-    newest_first = [name_of(entry) for entry in _branch(core, run)]
+    def find() -> list[str]:
+        return [name_of(entry) for entry in _branch(core, run)]
+
+    newest_first = core.journals.undisturbed(run, find)
     return list(dict.fromkeys(reversed(newest_first)))
 
 
 def _newest(core: Core, run: str, name: str | None) -> CheckpointData | None:
-    entry = next((e for e in _branch(core, run) if name in (None, name_of(e))), None)
+    def find() -> Entry | None:
+        return next((e for e in _branch(core, run) if name in (None, name_of(e))), None)
+
+    entry = core.journals.undisturbed(run, find)
     if entry is None:
         return None
     if entry.kind == Kind.RESULT:
