@@ -328,8 +328,9 @@ def run_pytest(page: Path, path: Path) -> None:
     options = ["-q", "-p", "no:cacheprovider", "--assert=plain"]  # rewriting takes a second
     options += ["-p", "holdfast.pytest_plugin"]  # as if it were installed
     command = [sys.executable, "-W", "error", "-m", "pytest", *options, path.name]
+    alone = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # others take a second to load
     many = 4 * ENOUGH  # such as all tests of the store contract, on a busy machine
-    done = run_process(command, capture_output=True, check=False, seconds=many)
+    done = run_process(command, capture_output=True, check=False, seconds=many, env=alone)
     if done.returncode != 0:
         pytest.fail(f"{named(page)}, {path.name}:\n{done.stdout}{done.stderr}", pytrace=False)
 

@@ -9,7 +9,7 @@ from tests.servers.server import wait_for_death
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 HUNG = """
 import asyncio
 import subprocess
@@ -50,7 +50,7 @@ def test_another_passes():
 def pytest_on(directory: Path, *options: str) -> str:
     """What pytest says about the tests that hang."""
     (directory / "test_hung.py").write_text(HUNG)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.watchdog", "--hung-after", "1"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.watchdog", "--hung-after", "3"]
     done = subprocess.run(
         [*command, "-p", "no:cacheprovider", f"--rootdir={directory}", *options, "test_hung.py"],
         cwd=directory, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -61,9 +61,9 @@ def pytest_on(directory: Path, *options: str) -> str:
 
 
 def test_tests_that_hang_fail_and_the_others_still_run(tmp_path: Path) -> None:
-    told = pytest_on(tmp_path, "-n", "2", "--dist", "worksteal")
+    told = pytest_on(tmp_path, "-p", "xdist", "-n", "2", "--dist", "worksteal")
     for name in ("a_child_does_not_end", "a_lock_is_not_released", "a_fixture_waits"):
-        assert f"test_{name} hung for 1 seconds" in told
+        assert f"test_{name} hung for 3 seconds" in told
         assert f"crashed while running 'test_hung.py::test_{name}'" in told
     assert "3 failed, 2 passed" in told
 

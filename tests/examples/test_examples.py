@@ -21,13 +21,15 @@ import pytest
 
 import holdfast as hf
 from holdfast.seams import new_id
+from tests.effort import EFFORT
 from tests.examples.example import ROOT, Example
 from tests.servers import postgres
 from tests.waiting import bounded, run_process
 
 # Of steps that come one after the other: 1 is in the step after one that was recorded, 2 is when
 # that has returned and nothing is written yet. Side by side, it is in the midst of several.
-killed = pytest.mark.parametrize("kill_at", [1, 2])
+killed_in_a_step = pytest.mark.parametrize("kill_at", [1, 2] if EFFORT > 1 else [1])
+killed_behind_a_step = pytest.mark.parametrize("kill_at", [1, 2] if EFFORT > 1 else [2])
 
 
 def rows(database: Path, query: str) -> list[Any]:
@@ -35,7 +37,7 @@ def rows(database: Path, query: str) -> list[Any]:
         return db.execute(query).fetchall()
 
 
-@killed
+@killed_in_a_step
 def test_the_etl_loads_every_row_once(tmp_path: Path, kill_at: int) -> None:
     example = Example(tmp_path, "etl.py", store="sales.db")
     example.run("--sample")
@@ -55,7 +57,7 @@ def test_the_etl_loads_again_when_its_row_is_gone(tmp_path: Path) -> None:
     assert rows(tmp_path / "sales.db", "SELECT COUNT(*) FROM sales") == [(2,)]
 
 
-@killed
+@killed_behind_a_step
 def test_the_crawl_gets_what_it_has_not_got_yet(tmp_path: Path, kill_at: int) -> None:
     with small_site() as (url, asked):
         example = Example(tmp_path, "crawl.py", url, store="crawl.db")
@@ -65,7 +67,7 @@ def test_the_crawl_gets_what_it_has_not_got_yet(tmp_path: Path, kill_at: int) ->
         assert asked.total() <= example.begun().total(), "a page is asked for by its own step alone"
 
 
-@killed
+@killed_in_a_step
 def test_the_training_comes_to_the_same_model(tmp_path: Path, kill_at: int) -> None:
     undisturbed = Example(tmp_path / "undisturbed", "train.py", store="training.db")
     example = Example(tmp_path / "killed", "train.py", store="training.db")
@@ -100,7 +102,7 @@ def test_the_order_has_each_effect_once(
     assert [what for (what,) in done] == effects
 
 
-@pytest.mark.parametrize(("kill_at", "server"), [(1, False), (2, False), (1, True)])
+@pytest.mark.parametrize(("kill_at", "server"), [(2, False), (1, True)])
 def test_the_batch_books_every_invoice_once(tmp_path: Path, kill_at: int, server: bool) -> None:
     store = new_database() if server else "nightly.db"
     example = Example(tmp_path, "nightly_batch.py", "--store", store, store=store)
@@ -120,7 +122,7 @@ def test_the_batch_books_every_invoice_once(tmp_path: Path, kill_at: int, server
     assert (tmp_path / "statement-2026-11-15.csv").exists()
 
 
-@killed
+@killed_behind_a_step
 def test_the_agent_asks_once_and_pays_once(tmp_path: Path, kill_at: int) -> None:
     example = Example(tmp_path, "agent.py", "chat", "back for order 7", store="agent.db")
     assert example.run_to_the_end(kill_at) == "waits: Refund 40 EUR for order 7?"

@@ -59,6 +59,12 @@ def test_wrong(crash_at_every_step, tmp_path):
 """
 
 
+@pytest.fixture(autouse=True)
+def _no_other_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of other packages take a second or two to load."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
 def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
     strict = ("-p", PLUGIN, "-W", "error", "-p", "no:cacheprovider", "--assert=plain")
     return pytester.runpytest_subprocess(*strict, *options)

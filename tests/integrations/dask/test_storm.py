@@ -1,4 +1,4 @@
-"""200 runs of 6 steps on 3 Dask workers, which are killed: all results, nothing recorded twice."""
+"""80 runs of 6 steps on 3 Dask workers, which are killed: all results, nothing recorded twice."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.integrations.dask.conftest import kill
 from tests.integrations.dask.storm import STEPS, TABLES, voyage
 from tests.servers import postgres
 
-RUNS: Final = 200
-KILL_AFTER: Final = (25, 65, 105, 145)  # results
+RUNS: Final = 80
+KILL_AFTER: Final = (15, 35, 55)  # results
 
 
 def test_killed_workers_cost_neither_a_result_nor_a_recorded_step(
