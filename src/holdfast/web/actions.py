@@ -69,6 +69,18 @@ def answer(
     return {"run_id": run_id, "question": question, "answered": True, "new": new, "then": then}
 
 
+def apply_deadline(site: Site, who: str | None, run_id: str) -> dict[str, Any]:
+    """Record what was to happen to the questions of a run that nobody answered in time."""
+    _check(site)
+    threads.refuse(of_id(site.cp, run_id))
+    core = site.cp.core
+    done = core.drive(requests.apply_deadlines(core, run_id))
+    names = [question.key for question in done]
+    _log.info("%s applied deadlines of run %s: %s", who, run_id, names, extra=about(run_id))
+    document = {"run_id": run_id, "questions": names, "new": bool(done)}
+    return document | {"then": _continue(site, run_id)} if done else document
+
+
 def resume(site: Site, who: str | None, run_id: str) -> dict[str, Any]:
     """Continue a run that failed, was paused, forked, rolled back, or whose process died.
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 from holdfast.engine.effects import Call
 from holdfast.engine.engine import Engine
 from holdfast.engine.options import RunNames
+from holdfast.engine.run.failures import type_name
 from holdfast.errors import (
     HoldfastError,
     RunActiveError,
@@ -26,6 +27,7 @@ from holdfast.errors import (
     RunPausedError,
 )
 from holdfast.logs import about, logger
+from holdfast.model import Kind
 from holdfast.web.site import Settings, Site
 
 _log: Final = logger()
@@ -39,7 +41,7 @@ _KEPT: Final = 100  # reasons why runs could not be continued
 class Executor:
     """An engine with an event loop and a thread of its own: no step keeps a page waiting."""
 
-    def __init__(self, site: Site, *, drain: float = DRAIN) -> None:
+    def __init__(self, site: Site) -> None:
         settings: Settings = site.settings
         self._names = frozenset(flow.name for flow in settings.flows)
         # The checkpointer of the pages reads values of unknown codecs as data; a flow must not.
@@ -49,7 +51,6 @@ class Executor:
             verifier=settings.verifier,
             listeners=[site.metrics],
         )
-        self._drain = drain
         self._loop = asyncio.new_event_loop()
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by run; of the loop's thread
         self._problems: OrderedDict[str, str] = OrderedDict()
@@ -103,13 +104,17 @@ class Executor:
             pass  # its history says it
         except (RunActiveError, RunFinishedError):
             pass  # another process was faster
-        except RunError as error:
-            _log.warning("run %s failed: %s", run_id, error, extra=about(run_id))
-        except HoldfastError as error:
-            self._note(run_id, str(error))
-            _log.warning("run %s can't be continued: %s", run_id, error, extra=about(run_id))
-        except Exception as error:  # noqa: BLE001 - of the flow's own code
-            _log.warning("run %s failed: %r", run_id, type(error), extra=about(run_id))
+        except Exception as error:  # noqa: BLE001 - of a flow's own code
+            what = str(error) if isinstance(error, HoldfastError) else type_name(error)
+            _log.warning("run %s stopped: %s", run_id, what, extra=about(run_id))
+            if not isinstance(error, RunError) and not await self._says_so(run_id):
+                self._note(run_id, what)
+
+    async def _says_so(self, run_id: str) -> bool:
+        """Whether the run failed, according to its history, since it was to be continued."""
+        core = self._engine.checkpointer.core
+        head = await core.off_loop(lambda: core.journals.head(run_id))
+        return head is not None and head.kind == Kind.FAIL
 
     def _note(self, run_id: str, why: str) -> None:
         with self._lock:
@@ -120,7 +125,7 @@ class Executor:
     async def _finish(self) -> None:
         under_way = list(self._tasks.values())
         if under_way:
-            await asyncio.wait(under_way, timeout=self._drain)
+            await asyncio.wait(under_way, timeout=DRAIN)
         for task in under_way:
             task.cancel()
         for task in under_way:

@@ -45,6 +45,11 @@ def with_query(path: str, query: Mapping[str, Any]) -> str:
     return f"{path}?{urlencode(known, doseq=True)}" if known else path
 
 
+def action_path(run_id: str, action: str) -> str:
+    """Where an action on a run is asked for, and done."""
+    return f"/runs/{quote(run_id, safe='')}/do/{quote(action, safe='')}"
+
+
 def _iso(when: datetime) -> str:
     return when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -65,6 +70,7 @@ def _environment() -> Environment:
     made.filters["span"] = words.span
     made.filters["size"] = words.size
     made.globals["run_path"] = run_path
+    made.globals["action_path"] = action_path
     made.globals["version"] = __version__
     return made
 

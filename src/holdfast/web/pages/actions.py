@@ -14,8 +14,10 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.checkpoint import Checkpoint, RunInfo
 from holdfast.errors import CheckpointNotFoundError, HoldfastError
+from holdfast.model import Kind
 from holdfast.operations.forking import SAME
 from holdfast.views import threads
+from holdfast.views.commands import Commands
 from holdfast.views.pruning import why_kept
 from holdfast.views.runs import find_place, of_id
 from holdfast.web import actions
@@ -101,7 +103,14 @@ def _show_fork(site: Site, info: RunInfo, given: Fields) -> dict[str, Any]:
     if state is not None and "state" in given:
         state = state._replace(text=given["state"])
     name = given.get("new_id") or f"{info.run_id[:80].rstrip('/')}-{_letters(5)}"
-    return {"source": source, "state": state, "new_id": name}
+    place = f"--at={source.seq}"
+    return {
+        "source": source,
+        "state": state,
+        "new_id": name,
+        "has_results": source.entry.kind == Kind.RESULT,
+        "editing": Commands(site.where).line("fork", info.run_id, place, "--edit"),
+    }
 
 
 def _show_rollback(site: Site, info: RunInfo, given: Fields) -> dict[str, Any]:
@@ -153,6 +162,13 @@ def _cancel(sent: Sent, who: str) -> Response:
     over = told["status"] == "cancelled"
     text = "It is cancelled." if over else "It was asked to cancel."
     return done(sent.request, run_path(sent.run_id), text)
+
+
+def _deadline(sent: Sent, who: str) -> Response:
+    told = actions.apply_deadline(sent.site, who, sent.run_id)
+    to = "/inbox" if sent.field("back") == "inbox" else run_path(sent.run_id)
+    text = "What was to happen is recorded." if told["new"] else "Nothing is overdue any more."
+    return done(sent.request, to, text)
 
 
 def _fork(sent: Sent, who: str) -> Response:
@@ -232,6 +248,7 @@ _DOING: Final[dict[str, Callable[[Sent, str], Response]]] = {
     "retry": _resume,
     "pause": _pause,
     "cancel": _cancel,
+    "deadline": _deadline,
     "fork": _fork,
     "rollback": _rollback,
     "prune": _prune_run,

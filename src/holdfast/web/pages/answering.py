@@ -48,6 +48,7 @@ class QuestionForm(NamedTuple):
     default: str | None  # what is answered when the deadline passes; None if it fails then
     then: Mapping[str, Any]  # who continues the run
     back: str  # "inbox" or "run": where to return to
+    choice: str = ""  # "yes" or "no" where one of the two buttons was pressed before
     filled: Filled = Filled()
 
     def value(self, field: Field) -> str:
@@ -55,19 +56,16 @@ class QuestionForm(NamedTuple):
         return self.filled.given.get(field.name, field.value)
 
     @property
-    def yes_no(self) -> tuple[str, str]:
+    def yes_no(self) -> tuple[str, str] | None:
         """What the two buttons say."""
-        name = "" if self.decision is None else self.decision.name
-        approves = name == forms.ROOT or name.rpartition(".")[2] in ("approve", "approved")
-        return ("Approve", "Reject") if approves else ("Yes", "No")
+        return self.asked.yes_no
 
 
 def question_form(
-    site: Site, asked: Asked, *, back: str, filled: Filled = Filled()
+    site: Site, asked: Asked, *, back: str, choice: str = "", filled: Filled = Filled()
 ) -> QuestionForm:
     """The form of an open question."""
-    question = asked.question
-    form = forms.form_of(question.schema)
+    question, form = asked.question, asked.form
     text = "" if question.shown is None else _pretty(question.shown)
     fails = question.default is FAIL
     return QuestionForm(
@@ -79,6 +77,7 @@ def question_form(
         default=None if fails else short(question.default),
         then=actions.then_of(site, question.run_id),
         back=back,
+        choice=choice,
         filled=filled,
     )
 
@@ -145,7 +144,9 @@ def _page(
     beside = requests.questions(site.cp.core, run_id)
     asked = shown(site, question, beside)
     back = filled.given.get("back", "run")
-    ask = question_form(site, asked, back=back, filled=filled)
+    choice = request.query_params.get("choose", "")
+    choice = choice if choice in ("yes", "no") else ""
+    ask = question_form(site, asked, back=back, choice=choice, filled=filled)
     return page(request, "dialogs/answer.html", status=status, ask=ask)
 
 

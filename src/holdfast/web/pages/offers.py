@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from holdfast.checkpoint import RunInfo
@@ -11,12 +11,14 @@ from holdfast.engine.people import requests
 from holdfast.engine.people.questions import FAIL, Question
 from holdfast.errors import HoldfastError
 from holdfast.model import OF_CHILD, Status
-from holdfast.views import threads
+from holdfast.views import forms, threads
 from holdfast.views.commands import Commands
+from holdfast.views.forms import Field
 from holdfast.views.pauses import pause_of
 from holdfast.views.redaction import redacted
 from holdfast.views.values import plain
 from holdfast.web import actions
+from holdfast.web.rendering import action_path
 from holdfast.web.site import Site
 
 _SHORT: Final = 80  # characters
@@ -51,12 +53,8 @@ class Asked(NamedTuple):
     command: str
     overdue: bool
     otherwise: str  # what becomes of it if nobody answers in time
-
-
-def action_path(run_id: str, action: str, at: int | None = None) -> str:
-    """Where an action on a run is asked for, and done."""
-    query = "" if at is None else f"?at={at}"
-    return f"/runs/{quote(run_id, safe='')}/do/{action}{query}"
+    form: Field
+    yes_no: tuple[str, str] | None  # what two buttons say, if they can answer it
 
 
 def answer_path(run_id: str, key: str) -> str:
@@ -71,10 +69,12 @@ def command_of(site: Site, run_id: str, action: str, at: str | None = None) -> s
         case "resume" | "retry":
             return commands.line("resume", run_id, "--submit")
         case "fork":
-            where = () if at is None else (f"--at={at}",)
-            return commands.line("fork", run_id, *where, "--edit")
+            return commands.line("fork", run_id, *(() if at is None else (f"--at={at}",)))
         case "rollback":
-            return commands.line("rollback", run_id, "SEQ" if at is None else at)
+            before = site.cp.list_checkpoints(run_id, limit=2)[-1:] if at is None else []
+            return commands.line("rollback", run_id, at or str(before[0].seq if before else 0))
+        case "deadline":
+            return commands.line("resume", run_id, "--flow=MODULE:NAME")
         case "prune":
             return commands.line("prune", run_id, "--keep-latest=10", "--dry-run")
     return commands.line(action, run_id)
@@ -153,6 +153,7 @@ def _asked(site: Site, info: RunInfo) -> list[Asked]:
 def shown(site: Site, question: Question, beside: list[Question] | None = None) -> Asked:
     """A question as pages show it, among those that the run asks."""
     others = [one for one in beside or [] if one.key != question.key]
+    form = forms.form_of(question.schema)
     now = site.cp.core.journals.clock.now() / 1e6
     overdue = question.deadline is not None and question.deadline.timestamp() <= now
     return Asked(
@@ -161,16 +162,33 @@ def shown(site: Site, question: Question, beside: list[Question] | None = None) 
         Commands(site.where).answer(question.run_id, [question, *others], form=True),
         overdue,
         "it fails" if question.default is FAIL else short(question.default),
+        form,
+        _yes_no(forms.decision(form)),
     )
+
+
+def _yes_no(decision: Field | None) -> tuple[str, str] | None:
+    if decision is None:
+        return None
+    approves = decision.name.rpartition(".")[2] in (forms.ROOT, "approve", "approved")
+    return ("Approve", "Reject") if approves else ("Yes", "No")
 
 
 def short(value: object) -> str:
     """A value in a few words."""
-    tree = redacted(plain(value))
-    if isinstance(tree, bool):
-        return "yes" if tree else "no"
-    text = tree if isinstance(tree, str) else json.dumps(tree, ensure_ascii=False)
+    text = _words(redacted(plain(value)))
     return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
+
+
+def _words(tree: Any) -> str:
+    match tree:
+        case bool():
+            return "yes" if tree else "no"
+        case str():
+            return tree
+        case dict() if all(not isinstance(part, dict | list) for part in tree.values()):
+            return ", ".join(f"{key}: {_words(part)}" for key, part in tree.items())
+    return json.dumps(tree, ensure_ascii=False)
 
 
 def _note(site: Site, info: RunInfo, word: str) -> tuple[str, str | None]:

@@ -1,0 +1,139 @@
+"""Runs that are continued in the browser, where the UI knows their flows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+import holdfast as hf
+from holdfast.web import executing
+from tests.waiting import in_time, wait_until
+from tests.web import small_flows as flows
+from tests.web.conftest import Serving
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "runs.db"
+
+
+@pytest.fixture(autouse=True)
+def _nobody_waits() -> Iterator[None]:
+    flows.gate.clear()
+    flows.begun.clear()
+    yield
+    flows.gate.set()
+
+
+@pytest.fixture
+def client(serving: Serving) -> TestClient:
+    return serving(allow_writes=True, flows=flows.ALL)
+
+
+def post(client: TestClient, path: str, **fields: Any) -> None:
+    answer = client.post(path, data={"by": "ann", **fields}, follow_redirects=False)
+    assert answer.status_code == 303, answer.text
+
+
+def status(cp: hf.SyncCheckpointer, run: str) -> str:
+    found = cp.run(run)
+    assert found is not None
+    return found.status
+
+
+def test_an_answered_run_continues_here(
+    client: TestClient, cp: hf.SyncCheckpointer, store: Path
+) -> None:
+    flows.execute(store, lambda: flows.digest(["a"]), "digest-1")
+    assert "This process executes it" in client.get("/inbox").text
+    post(client, "/runs/digest-1/answer", question="ask", answer="true")
+    wait_until(lambda: status(cp, "digest-1") == "completed")
+
+
+def test_a_failed_run_is_retried_here(
+    client: TestClient, cp: hf.SyncCheckpointer, store: Path
+) -> None:
+    flows.broken[:] = [True]
+    flows.execute(store, flows.site, "site-1")
+    flows.broken.clear()
+    post(client, "/runs/site-1/do/retry")
+    wait_until(lambda: status(cp, "site-1") == "completed")
+
+
+def test_only_what_was_asked_for_here_is_executed(
+    client: TestClient, cp: hf.SyncCheckpointer, store: Path
+) -> None:
+    with hf.Engine(store) as engine:
+        engine.submit_sync(flows.two(), run_id="others")
+    flows.execute(store, flows.two, "two-1")
+    post(client, "/runs/two-1/do/fork", new_id="copy", **{"continue": "1"})
+    wait_until(lambda: status(cp, "copy") == "completed")
+    assert status(cp, "others") == "submitted"
+
+
+def test_a_step_that_blocks_keeps_no_page_waiting(
+    client: TestClient, cp: hf.SyncCheckpointer, store: Path
+) -> None:
+    with hf.Engine(store) as engine:
+        engine.submit_sync(flows.slow(), run_id="slow-1")
+    post(client, "/runs/slow-1/do/pause")
+    post(client, "/runs/slow-1/do/resume")
+    assert flows.begun.wait(60)
+    with in_time():
+        assert client.get("/inbox").status_code == 200
+    assert status(cp, "slow-1") == "running"
+    flows.gate.set()
+    wait_until(lambda: status(cp, "slow-1") == "completed")
+
+
+def test_what_can_not_be_continued_here_says_so_on_its_page(
+    client: TestClient,
+    cp: hf.SyncCheckpointer,
+    store: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    from holdfast.workflow import step, workflow
+
+    @step
+    def other() -> None:
+        raise ValueError
+
+    @workflow("two")
+    async def renamed(much: int) -> None:
+        await other()
+
+    flows.execute(store, lambda: renamed(1), "two-1")
+    with caplog.at_level(logging.WARNING, "holdfast"):
+        post(client, "/runs/two-1/do/retry")
+        wait_until(lambda: "could not be continued here" in client.get("/runs/two-1").text)
+    assert "run two-1 stopped" in caplog.text
+    assert status(cp, "two-1") == "failed"
+
+
+def test_a_ui_that_stops_leaves_its_runs_to_workers(
+    serving: Serving, cp: hf.SyncCheckpointer, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executing, "DRAIN", 0.01)
+    client = serving(allow_writes=True, flows=[flows.waiting])
+    with hf.Engine(store) as engine:
+        engine.submit_sync(flows.waiting(), run_id="waiting-1")
+    post(client, "/runs/waiting-1/do/pause")
+    post(client, "/runs/waiting-1/do/resume")
+    assert flows.begun.wait(60)
+    client.__exit__(None, None, None)
+    assert status(cp, "waiting-1") == "running"
+    flows.gate.set()
+    with hf.Engine(store) as engine:
+        assert engine.work_sync(flows.waiting, until_idle=True) == 1
+    assert status(cp, "waiting-1") == "completed"
+    client.__enter__()
+
+
+def test_without_leave_to_write_nothing_is_executed(serving: Serving, store: Path) -> None:
+    client = serving(flows=flows.ALL)
+    assert client.app.state.site.executor is None  # type: ignore[attr-defined]
