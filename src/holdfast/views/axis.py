@@ -55,6 +55,11 @@ class Axis:
     def __init__(self, pieces: list[Piece]) -> None:
         self.pieces = pieces
         self._starts = [piece.start for piece in pieces]
+        work = [piece for piece in pieces if piece.kind == "work"]
+        width = sum(piece.width for piece in work)
+        length = sum(piece.end - piece.start for piece in work)
+        self.per_percent = length / width if width else 0.0
+        """The microseconds of work that one percent of the width stands for."""
 
     def x(self, at: int) -> float:
         """Where a moment is, in percent."""
@@ -86,26 +91,32 @@ class Axis:
 def axis_of(steps: Steps, now: int, *, orphaned: bool) -> Axis:
     """The axis of a run. It ends with its last entry, or now if something is under way."""
     busy = sorted(_busy(steps, now))
-    under_way = steps.status in ("running", "paused")
-    end = max([now if under_way else 0, steps.last, *(last for _, last in busy)])
-    begin = min([steps.began, *(first for first, _ in busy)])
-    waits = [(one.start, one.end or now) for one in steps.executions if one.start and _waits(one)]
-    crashes = _crashes(steps, now, orphaned=orphaned)
     lengths = [last - first for first, last in busy if last > first]
+    joined = _joined(busy)
     longest = max(
         _SHORTEST,
         _COLLAPSED * median(lengths) if lengths else 0,
-        _SHARE * sum(last - first for first, last in _joined(busy)),
+        _SHARE * sum(last - first for first, last in joined),
     )
+    under_way = steps.status in ("running", "paused")
+    end = max(now if under_way else 0, steps.last, joined[-1][1] if joined else 0)
+    begin = min(steps.began, joined[0][0] if joined else steps.began)
+    crashes = _crashes(steps, now, orphaned=orphaned)
+    waits = [(one.start, one.end or now) for one in steps.executions if _waits(one) and one.start]
     stretches: list[tuple[int, int, str]] = []
-    at = begin
-    for first, last in [*_joined(busy), (end, end)]:
+    since = at = begin  # work that is not in a stretch yet began at `since`
+    for first, last in [*joined, (end, end)]:
         if first > at:
-            stretches += _between(at, first, crashes, waits, longest)
-        if last > first:
-            stretches.append((first, last, "work"))
+            kind = _kind(at, first, crashes, waits, longest)
+            if kind != "work":
+                if at > since:
+                    stretches.append((since, at, "work"))
+                stretches.append((at, first, kind))
+                since = first
         at = max(at, last)
-    return Axis(_placed(_merged(stretches) or [(begin, end, "work")]))
+    if at > since or not stretches:
+        stretches.append((since, at, "work"))
+    return Axis(_placed(stretches))
 
 
 def _busy(steps: Steps, now: int) -> Iterable[tuple[int, int]]:
@@ -116,7 +127,9 @@ def _busy(steps: Steps, now: int) -> Iterable[tuple[int, int]]:
         if one.kind == "sleep":
             yield from ((at, at) for at in (one.start, one.end) if at)
             continue
-        for attempt in one.attempts:
+        if not one.tried and one.status == "completed" and one.end is not None:
+            yield (one.start or one.end, one.end)
+        for attempt in one.tried:
             if attempt.outcome != "cut off" and attempt.end is not None:
                 yield (attempt.start or attempt.end, attempt.end)
         if one.status == "running" and one.start is not None and steps.status == "running":
@@ -126,7 +139,7 @@ def _busy(steps: Steps, now: int) -> Iterable[tuple[int, int]]:
 
 
 def _waits(one: Execution) -> bool:
-    return one.kind in ("question", "sleep") or one.status == "waits" or len(one.attempts) > 1
+    return len(one.tried) > 1 or one.kind in ("question", "sleep") or one.status == "waits"
 
 
 def _crashes(steps: Steps, now: int, *, orphaned: bool) -> list[tuple[int, int]]:
@@ -150,30 +163,20 @@ def _joined(busy: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def _between(
+def _kind(
     start: int,
     end: int,
     crashes: list[tuple[int, int]],
     waits: list[tuple[int, int]],
     longest: float,
-) -> list[tuple[int, int, str]]:
-    """What is drawn of a time without work."""
-    if any(first < end and last > start for first, last in crashes):
-        return [(start, end, "crash")]
+) -> str:
+    """How a time without work is drawn."""
+    if crashes and any(first < end and last > start for first, last in crashes):
+        return "crash"
     if end - start <= longest:
-        return [(start, end, "work")]
+        return "work"
     is_wait = any(first < end and last > start for first, last in waits)
-    return [(start, end, "waits" if is_wait else "idle")]
-
-
-def _merged(stretches: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    found: list[tuple[int, int, str]] = []
-    for start, end, kind in stretches:
-        if found and found[-1][2] == kind == "work":
-            found[-1] = found[-1][0], end, kind
-        else:
-            found.append((start, end, kind))
-    return found
+    return "waits" if is_wait else "idle"
 
 
 def _placed(stretches: list[tuple[int, int, str]]) -> list[Piece]:

@@ -54,7 +54,7 @@ class Group(NamedTuple):
     @property
     def tries(self) -> int:
         """How often its members were tried, beyond the first time of each."""
-        return sum(max(0, len(one.attempts) - 1) for one in self.members)
+        return sum(max(0, len(one.tried) - 1) for one in self.members)
 
 
 def groups_of(steps: Steps) -> list[Group]:

@@ -41,6 +41,8 @@ def split_key(key: str) -> tuple[str, str]:
 
 
 def _plain(text: str) -> str:
+    if "%" not in text:
+        return text
     for code, char in (("%2F", "/"), ("%23", "#"), ("%5B", "["), ("%25", "%")):
         text = text.replace(code, char)
     return text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from holdfast.checkpoint import RunInfo
@@ -13,45 +13,35 @@ from holdfast.integrations.langgraph import layout
 from holdfast.kernel.pages import Found
 from holdfast.model import Entry, Kind, Status
 from holdfast.views.step_names import left_behind, name_in_thread, not_started, split_key
+from holdfast.views.step_pending import Pending, begun_step
 from holdfast.views.steps import Attempt, Execution, Mark, Spell, Steps
 
 UNDER_WAY: Final = "under way"
 """The name of what is executed, where nothing says which step it is: until it is finished."""
 
-_NAMED: Final = '"step_name"'
+_IN_BRANCH: Final = '"next_steps"'
 _NOT_OVER: Final = (Status.RUNNING, Status.PAUSED, Status.SUBMITTED)
 
 
 def steps_of(cp: SyncCheckpointer, info: RunInfo) -> Steps:
     """The steps of a run. Reads all its entries, but no bodies."""
-    found = list(cp.core.journals.scan(info.run_id))
-    return _Reading(info, found).made()
+    return StepReader(cp, info.run_id, info.flow).read(info)
 
 
-class _Pending:
-    """What a step has recorded before it was finished."""
+class StepReader:
+    """Reads the steps of one run, and later only what was added. Not for several threads."""
 
-    __slots__ = ("begun", "child", "due", "fails", "outputs", "since", "term")
+    def __init__(self, cp: SyncCheckpointer, run_id: str, flow: str | None) -> None:
+        self._cp = cp
+        self._run_id = run_id
+        self._threads = flow == layout.FLOW
+        self._begin()
 
-    def __init__(self, entry: Entry) -> None:
-        self.fails: list[tuple[Entry, int | None]] = []  # and when it is tried again
-        self.outputs: list[int] = []
-        self.child: str | None = None
-        self.due: int | None = None
-        self.begun: Entry | None = None
-        self.since = entry.at
-        self.term = entry.term
-
-
-class _Reading:
-    """Goes through the entries of a run once."""
-
-    def __init__(self, info: RunInfo, found: Sequence[Found]) -> None:
-        self._info = info
-        self._found = found
-        self._threads = info.flow == layout.FLOW
+    def _begin(self) -> None:
+        self._head = -1
+        self._began: int | None = None
         self._made: list[Execution] = []
-        self._pending: dict[str, _Pending] = {}
+        self._pending: dict[str, Pending] = {}
         self._questions: dict[str, tuple[Entry, int]] = {}  # and the place of its row
         self._spells: list[Spell] = []
         self._marks: list[Mark] = []
@@ -65,39 +55,47 @@ class _Reading:
         self._result: int | None = None
         self._keys: dict[str, tuple[str, str]] = {}
 
-    def made(self) -> Steps:
-        """What all of them tell."""
-        entries = [found for found in self._found if isinstance(found, Entry)]
-        left = left_behind(entries)
-        for found in self._found:
-            if isinstance(found, CheckpointCorruptedError):
-                self._add_damage(found)
-                continue
-            if found.status == Status.DELETED and found.kind != Kind.TOMBSTONE:
-                self._deleted += 1
-                continue
-            try:
-                self._take(found, found.seq not in left)
-            except CheckpointCorruptedError as error:
-                self._add_damage(error)
-            self._last = found.at
-        self._close()
-        head = entries[-1] if entries else None
+    def read(self, info: RunInfo) -> Steps:
+        """The steps, as the run is now."""
+        journals = self._cp.core.journals
+        found = list(journals.scan(self._run_id, after=self._head if self._head >= 0 else None))
+        if self._head >= 0 and any(_changes_more(one) for one in found):
+            self._begin()
+            found = list(journals.scan(self._run_id))
+        self._feed(found)
         return Steps(
-            self._info.run_id,
-            -1 if head is None else head.seq,
-            entries[0].at if entries else 0,
+            self._run_id,
+            self._head,
+            self._began or 0,
             self._last,
-            self._info.status,
-            tuple(self._made),
+            info.status,
+            (*self._made, *self._unfinished(info)),
             tuple(self._spells),
             tuple(self._marks),
-            self._items,
+            dict(self._items),
             self._deleted,
             self._structure,
             self._failure,
             self._result,
         )
+
+    def _feed(self, found: Sequence[Found]) -> None:
+        left = left_behind([one for one in found if isinstance(one, Entry)])
+        for one in found:
+            self._head = max(self._head, -1 if one.seq is None else one.seq)
+            if isinstance(one, CheckpointCorruptedError):
+                self._add_damage(one)
+                continue
+            if self._began is None:
+                self._began = one.at
+            if one.status == Status.DELETED and one.kind != Kind.TOMBSTONE:
+                self._deleted += 1
+                continue
+            try:
+                self._take(one, one.seq not in left)
+            except CheckpointCorruptedError as error:
+                self._add_damage(error)
+            self._last = one.at
 
     def _take(self, entry: Entry, current: bool) -> None:
         match entry.kind:
@@ -112,7 +110,7 @@ class _Reading:
             case Kind.CHILD:
                 self._open(entry).child = Meta(entry).run
             case Kind.BEGIN:
-                pending = _Pending(entry)
+                pending = Pending(entry)
                 pending.begun = entry
                 self._pending[entry.entry_id.hex()] = pending
             case Kind.QUESTION:
@@ -128,10 +126,10 @@ class _Reading:
 
     # --- steps
 
-    def _open(self, entry: Entry) -> _Pending:
+    def _open(self, entry: Entry) -> Pending:
         key = entry.step or ""
         if key not in self._pending:
-            self._pending[key] = _Pending(entry)
+            self._pending[key] = Pending(entry)
         return self._pending[key]
 
     def _finish(self, entry: Entry, current: bool) -> None:
@@ -150,12 +148,16 @@ class _Reading:
             start = entry.at - round(entry.duration * 1e6)
         elif pending is not None and pending.begun is not None:
             start = pending.begun.at
-        attempts = self._attempts(pending, start)
-        last = Attempt("completed", start, entry.at, entry.seq)
-        if attempts and pending is not None and pending.fails:
-            again = pending.fails[-1][1] or attempts[-1].end
-            last = last._replace(start=max(again or 0, start or 0) or None)
-        self._deaths = []
+        attempts: list[Attempt] = []
+        if self._deaths or pending is not None:
+            attempts = self._attempts(pending, start)
+            self._deaths = []
+        if attempts:
+            last = Attempt("completed", start, entry.at, entry.seq)
+            if pending is not None and pending.fails:
+                again = pending.fails[-1][1] or attempts[-1].end
+                last = last._replace(start=max(again or 0, start or 0) or None)
+            attempts.append(last)
         took = entry.duration
         if took is None and start is not None:
             took = (entry.at - start) / 1e6
@@ -172,7 +174,7 @@ class _Reading:
                 first,
                 entry.at,
                 took,
-                (*attempts, last),
+                tuple(attempts),
                 child,
                 current,
                 () if pending is None else tuple(pending.outputs),
@@ -184,7 +186,7 @@ class _Reading:
             )
         )
 
-    def _attempts(self, pending: _Pending | None, start: int | None) -> list[Attempt]:
+    def _attempts(self, pending: Pending | None, start: int | None) -> list[Attempt]:
         """The attempts before the last one: those that failed, and those that crashes cut off."""
         found = list(self._deaths)
         before: int | None = None
@@ -256,10 +258,9 @@ class _Reading:
         known = self._keys.get(key)
         if known is None:
             known = split_key(key)
-            if _NAMED in entry.meta:
-                said = Meta(entry)
-                if said.in_branch and said.step_name:
-                    known = said.step_name, said.step_name
+            node = Meta(entry).step_name if _IN_BRANCH in entry.meta else None
+            if node is not None:
+                known = node, node
             self._keys[key] = known
         return key, *known
 
@@ -344,43 +345,43 @@ class _Reading:
         self._marks.append(Mark(entry.seq, entry.at, entry.kind, text))
 
     def _add_begun(self, begun: Entry, status: str, end: Entry | None) -> None:
-        name = begun.step or begun.type or "step"
-        self._made.append(
-            Execution(
-                begun.entry_id.hex(), name, name, status, None if end is None else end.seq,
-                begun.at, None if end is None else end.at,
-            )
-        )  # fmt: skip
+        self._made.append(begun_step(begun, status, end))
 
-    def _close(self) -> None:
-        """What is left when all entries are read: steps that are not finished."""
-        running = self._info.status == Status.RUNNING
+    def _unfinished(self, info: RunInfo) -> Iterator[Execution]:
+        """What is left when all entries are read: steps that are not finished, or not begun."""
+        running = info.status == Status.RUNNING
         for key, pending in self._pending.items():
             if pending.begun is not None:
-                self._add_begun(pending.begun, "begun", None)
+                yield begun_step(pending.begun, "begun", None)
                 continue
             name, group = split_key(key)
-            attempts = tuple(self._attempts(pending, None))
             waits = pending.due or (pending.fails[-1][1] if pending.fails else None)
             status = "running" if running else "cut off"
-            if waits is not None and (running or self._info.status == Status.PAUSED):
+            if waits is not None and (running or info.status == Status.PAUSED):
                 status = "waits"
-            self._made.append(
-                Execution(
-                    key, name, group, status, None, pending.since, None, None, attempts,
-                    pending.child, outputs=tuple(pending.outputs), due=waits,
-                    kind="sleep" if pending.due else "step",
-                )
+            yield Execution(
+                key, name, group, status, None, pending.since, None, None,
+                tuple(self._attempts(pending, None)), pending.child,
+                outputs=tuple(pending.outputs), due=waits,
+                kind="sleep" if pending.due else "step",
             )  # fmt: skip
+        ahead: list[str] = []
         if running and not self._pending:
-            ends = ("__end__", "end")
-            ahead = [step for step in self._next if step not in ends] or [UNDER_WAY]
-            for step in ahead:
-                self._made.append(Execution(step, step, step, "running", None, self._last, None))
-        if self._info.status in _NOT_OVER:
-            self._made += not_started(self._structure, {one.group for one in self._made})
+            ahead = [step for step in self._next if step not in _NO_STEPS] or [UNDER_WAY]
+        for step in ahead:
+            yield Execution(step, step, step, "running", None, self._last, None)
+        if info.status in _NOT_OVER:
+            known = {one.group for one in self._made}
+            yield from not_started(self._structure, known.union(ahead))
 
 
+def _changes_more(found: Found) -> bool:
+    """Whether what was read before is not the same any more, or may not be."""
+    return isinstance(found, CheckpointCorruptedError) or found.kind in _MARKERS
+
+
+_NO_STEPS: Final = ("__end__", "end", "end_with_failure")
+_MARKERS: Final = (Kind.ROLLBACK, Kind.TRIM, Kind.TOMBSTONE, Kind.OPEN)
 _ENDS: Final[dict[str, str]] = {
     Kind.RELEASE: "released",
     Kind.PAUSE: "paused",

@@ -30,7 +30,7 @@ class Execution(NamedTuple):
     start: int | None
     end: int | None
     took: float | None = None  # seconds
-    attempts: tuple[Attempt, ...] = ()
+    tried: tuple[Attempt, ...] = ()  # all attempts; empty if there was one, and it succeeded
     child: str | None = None  # the run that it was
     current: bool = True  # False where a rollback left it behind
     outputs: tuple[int, ...] = ()  # the seqs of what it put out
@@ -40,10 +40,17 @@ class Execution(NamedTuple):
     kind: str = "step"  # or "question", "sleep", "damage"
 
     @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Each time that it was tried."""
+        if self.tried or self.status != "completed":
+            return self.tried
+        return (Attempt("completed", self.start, self.end, self.seq),)
+
+    @property
     def is_problem(self) -> bool:
         """Whether somebody should look at it."""
         return self.status in ("failed", "damaged", "cut off") or any(
-            attempt.outcome != "completed" for attempt in self.attempts[:-1]
+            attempt.outcome != "completed" for attempt in self.tried[:-1]
         )
 
 

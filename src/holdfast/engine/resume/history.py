@@ -292,8 +292,8 @@ def asks_to_resume(entry: Entry) -> bool:
 
 def resume_requested(core: Core, head: Entry) -> Entry | None:
     """The entry that asks workers to continue the run with this head, if it has stopped. Blocks."""
-    if head.seq == head.term or head.status == Status.RUNNING:
-        return None
+    if head.seq == head.term or head.status == Status.RUNNING or head.flow is None:
+        return None  # without a flow, there is nothing that a worker could execute
     since = core.journals.trail(head.run, start=head.term + 1, bodies=False)
     return next(filter(asks_to_resume, since), None)
 

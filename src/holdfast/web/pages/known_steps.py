@@ -3,34 +3,86 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import cached_property
 from threading import Lock
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from holdfast.checkpoint import RunInfo
-from holdfast.views.step_reading import steps_of
+from holdfast.views.axis import Axis, axis_of
+from holdfast.views.step_groups import Group, groups_of
+from holdfast.views.step_reading import StepReader
 from holdfast.views.steps import Steps
 from holdfast.web.site import Site
 
 _KEPT: Final = 16  # runs
 
-_known: WeakKeyDictionary[Site, OrderedDict[tuple[str, int], Steps]] = WeakKeyDictionary()
+
+class KnownSteps:
+    """The steps of a run, and what follows from them, made when it is first needed."""
+
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The same, folded."""
+        return groups_of(self.steps)
+
+    @cached_property
+    def problems(self) -> int:
+        """How many of them somebody should look at."""
+        return sum(1 for one in self.steps.executions if one.is_problem)
+
+    @cached_property
+    def worked(self) -> float:
+        """The seconds that all of them took."""
+        return sum(one.took or 0.0 for one in self.steps.executions if one.kind == "step")
+
+    @cached_property
+    def size(self) -> int:
+        """The bytes of their results, or of the states after them."""
+        return sum(one.size for one in self.steps.executions)
+
+    @cached_property
+    def finished_axis(self) -> Axis:
+        """The axis of a run in which nothing is under way."""
+        return axis_of(self.steps, self.steps.last, orphaned=False)
+
+    def axis(self, now: int, *, orphaned: bool) -> Axis:
+        """The axis as it is now."""
+        if self.steps.status in ("running", "paused"):
+            return axis_of(self.steps, now, orphaned=orphaned)
+        return self.finished_axis
+
+
+class _Run:
+    """A run, as it was read last."""
+
+    def __init__(self, site: Site, info: RunInfo) -> None:
+        self._reader = StepReader(site.cp, info.run_id, info.flow)
+        self._lock = Lock()
+        self._known: tuple[int, str, KnownSteps] | None = None
+
+    def read(self, info: RunInfo) -> KnownSteps:
+        with self._lock:
+            if self._known is None or self._known[:2] != (info.seq, info.status):
+                self._known = info.seq, info.status, KnownSteps(self._reader.read(info))
+            return self._known[2]
+
+
+_known: WeakKeyDictionary[Site, OrderedDict[str, _Run]] = WeakKeyDictionary()
 _lock: Final = Lock()
 
 
-def known_steps(site: Site, info: RunInfo) -> Steps:
-    """The steps of a run, as they are or as they were read when it had the same entries."""
-    key = info.run_id, info.seq
+def known_steps(site: Site, info: RunInfo) -> KnownSteps:
+    """The steps of a run. What was read before is not read again."""
     with _lock:
         mine = _known.setdefault(site, OrderedDict())
-        if key in mine:
-            mine.move_to_end(key)
-            return mine[key]
-    made = steps_of(site.cp, info)
-    with _lock:
-        for other in [one for one in mine if one[0] == info.run_id]:
-            del mine[other]
-        mine[key] = made
+        run = mine.get(info.run_id)
+        if run is None:
+            run = mine[info.run_id] = _Run(site, info)
+        mine.move_to_end(info.run_id)
         while len(mine) > _KEPT:
             mine.popitem(last=False)
-    return made
+    return run.read(info)

@@ -76,14 +76,13 @@ def header_of(site: Site, shown: ShownRun) -> dict[str, Any]:
     """What stands above the tabs."""
     info = shown.info
     pause = pause_of(site.cp, info)
-    steps = known_steps(site, info)
+    known = known_steps(site, info)
     return {
         "command": Commands(site.where).line("show", info.run_id),
         "parent": None if info.parent_id is None else run_path(info.parent_id),
         "why": _why(shown, pause),
-        "worked": sum(one.took or 0.0 for one in steps.executions if one.kind == "step"),
-        "bytes": sum(one.size for one in steps.executions),
-        "spell": steps.spells[-1] if steps.spells else None,
+        "worked": known.worked,
+        "bytes": known.size,
     }
 
 

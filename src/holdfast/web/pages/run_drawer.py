@@ -60,7 +60,7 @@ def drawer_of(site: Site, run: ShownRun) -> Drawer | None:
     step, at = run.asked("step"), run.number("at")
     if step is None:
         return None
-    detail = detail_of(site.cp, run.info, known_steps(site, run.info), step, at)
+    detail = detail_of(site.cp, run.info, known_steps(site, run.info).steps, step, at)
     one = detail.execution
     question = detail.value if one.kind == "question" and isinstance(detail.value, dict) else None
     value = None

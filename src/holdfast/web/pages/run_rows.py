@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from holdfast.views import words
@@ -24,6 +24,7 @@ CHIPS: Final = {
 }
 """The class of the status of a step."""
 
+_OUTCOMES: Final = {"failed": "bad", "cut off": "cut", "running": "run"}
 _NARROWEST: Final = 0.4  # percent, of a bar
 _GRID: Final = 0.25  # percent: bars of a group that are nearer than this are one
 _RESTORED: Final = 1.6  # percent: how wide the bar of a restored step is
@@ -112,7 +113,7 @@ class Drawing:
             one.status,
             CHIPS.get(one.status, "can"),
             self._took(one),
-            len(one.attempts),
+            max(1, len(one.tried)),
             tuple(_badges(one)),
             tuple(self._bars(one)),
             self._line(one),
@@ -165,28 +166,30 @@ class Drawing:
         return Bar(chip, min(x, 100 - width), width)
 
     def _bars(self, one: Execution) -> Iterator[Bar]:
+        yield from (self._bar(*span) for span in self._spans(one))
+        if one.status == "not started":
+            yield Bar("todo", 93.5, 6)
+        yield from self._restored([one])
+
+    def _spans(self, one: Execution) -> Iterator[tuple[str, int, int]]:
+        """What is drawn of it, in time."""
         if one.kind == "damage":
             if one.end:
-                yield self._bar("bad", one.end, one.end)
+                yield "bad", one.end, one.end
             return
         if one.kind in ("question", "sleep") and one.start is not None:
-            end = one.end or self._now
-            yield self._bar("ask" if one.kind == "question" else "wait", one.start, end)
-        else:
-            for attempt in one.attempts:
-                end = attempt.end or self._now
-                chip = {"failed": "bad", "cut off": "cut", "running": "run"}.get(
-                    attempt.outcome, "ok"
-                )
-                yield self._bar(chip, attempt.start or end, end)
-            if one.status in ("running", "begun") and one.start is not None:
-                yield self._bar("run", one.start, self._now)
-            if one.status == "waits" and one.start is not None:
-                last = max((attempt.end or 0 for attempt in one.attempts), default=one.start)
-                yield self._bar("wait", last, self._now)
-            if one.status == "not started":
-                yield Bar("todo", 93.5, 6)
-        yield from self._restored([one])
+            yield "ask" if one.kind == "question" else "wait", one.start, one.end or self._now
+            return
+        if not one.tried and one.status == "completed" and one.end is not None:
+            yield "ok", one.start or one.end, one.end
+        for outcome, start, ended, _ in one.tried:
+            end = ended or self._now
+            yield _OUTCOMES.get(outcome, "ok"), start or end, end
+        if one.status in ("running", "begun") and one.start is not None:
+            yield "run", one.start, self._now
+        if one.status == "waits" and one.start is not None:
+            last = max((attempt.end or 0 for attempt in one.tried), default=one.start)
+            yield "wait", last, self._now
 
     def _restored(self, members: Iterable[Execution]) -> Iterator[Bar]:
         """Where a process that took the run over found these finished."""
@@ -203,20 +206,20 @@ class Drawing:
 
     def _bars_of(self, group: Group) -> Iterator[Bar]:
         """The bars of all members; those that touch are one."""
-        spans: dict[str, list[tuple[float, float]]] = {}
+        near = round(_GRID * self._axis.per_percent)
+        spans: dict[str, list[tuple[int, int]]] = {}
         for one in group.members:
-            for bar in self._bars(one):
-                if bar.chip != "old":
-                    spans.setdefault(bar.chip, []).append((bar.x, bar.x + bar.width))
+            for span in self._spans(one):
+                spans.setdefault(span[0], []).append(span[1:])
         for chip, found in spans.items():
-            for first, last in _merged(found):
-                yield Bar(chip, first, last - first)
+            for start, end in _merged(found, near):
+                yield self._bar(chip, start, end)
         yield from self._restored(group.members)
 
     def _line(self, one: Execution) -> tuple[float, float] | None:
-        if len(one.attempts) < 2 and one.status != "waits":
+        if len(one.tried) < 2 and one.status != "waits":
             return None
-        times = [at for each in one.attempts for at in (each.start, each.end) if at]
+        times = [at for each in one.tried for at in (each.start, each.end) if at]
         if one.status == "waits":
             times.append(self._now)
         return (self._axis.x(min(times)), self._axis.x(max(times))) if times else None
@@ -230,10 +233,10 @@ def _short(one: Execution, group: Group) -> str:
 
 
 def _badges(one: Execution) -> Iterator[Badge]:
-    failed = sum(1 for attempt in one.attempts if attempt.outcome == "failed")
-    if len(one.attempts) > 1 and failed:
-        yield Badge(f"{len(one.attempts)} tries", "bad")
-    if any(attempt.outcome == "cut off" for attempt in one.attempts):
+    failed = sum(1 for attempt in one.tried if attempt.outcome == "failed")
+    if len(one.tried) > 1 and failed:
+        yield Badge(f"{len(one.tried)} tries", "bad")
+    if any(attempt.outcome == "cut off" for attempt in one.tried):
         yield Badge("cut off", "orp")
     if one.child:
         yield Badge("child run")
@@ -255,11 +258,14 @@ def _count(group: Group) -> Badge:
     return Badge(words.plural(len(group.members), "round"))
 
 
-def _merged(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    found: list[tuple[float, float]] = []
-    for first, last in sorted(spans):
-        if found and first - found[-1][1] < _GRID:
-            found[-1] = found[-1][0], max(found[-1][1], last)
-        else:
-            found.append((first, last))
-    return found
+def _merged(spans: list[tuple[int, int]], near: int) -> Iterator[tuple[int, int]]:
+    """The spans, of which those that are nearer to each other than this are one."""
+    spans.sort()
+    first, last = spans[0]
+    for start, end in spans:
+        if start - last > near:
+            yield first, last
+            first, last = start, end
+        elif end > last:
+            last = end
+    yield first, last

@@ -11,10 +11,10 @@ from typing import Any, Final
 from starlette.responses import RedirectResponse, Response
 
 from holdfast.errors import CheckpointCorruptedError
-from holdfast.views.axis import Axis, Tick, axis_of
-from holdfast.views.step_groups import Group, groups_of
+from holdfast.views.axis import Axis, Tick
+from holdfast.views.step_groups import Group
 from holdfast.views.steps import Execution, Steps
-from holdfast.web.pages.known_steps import known_steps
+from holdfast.web.pages.known_steps import KnownSteps, known_steps
 from holdfast.web.pages.run_cards import cards_of
 from holdfast.web.pages.run_drawer import drawer_of
 from holdfast.web.pages.run_notes import notes_of
@@ -54,12 +54,12 @@ class Timeline:
 
 def timeline_of(site: Site, run: ShownRun, *, first: int | None = None) -> Timeline:
     """The rows from a place on; if none is given, from where the selected step is among them."""
-    steps = known_steps(site, run.info)
+    known = known_steps(site, run.info)
     if run.word == "orphaned":
-        steps = _cut_off(steps)
+        known = KnownSteps(_cut_off(known.steps))
     now = time.time_ns() // 1000
-    axis = axis_of(steps, now, orphaned=run.word == "orphaned")
-    groups = groups_of(steps)
+    steps, groups = known.steps, known.groups
+    axis = known.axis(now, orphaned=run.word == "orphaned")
     find = (run.asked("find") or "").strip()
     selected = _selected(run)
     opened = set(run.request.query_params.getlist("open"))
@@ -80,7 +80,7 @@ def timeline_of(site: Site, run: ShownRun, *, first: int | None = None) -> Timel
         axis,
         axis.ticks(),
         steps,
-        sum(group.problems for group in groups),
+        known.problems,
         find,
         now,
     )
@@ -144,7 +144,7 @@ def _links(run: ShownRun) -> dict[str, Any]:
 
 def next_problem(site: Site, run: ShownRun) -> Response:
     """To the next step, after the selected one, that somebody should look at."""
-    steps = known_steps(site, run.info)
+    steps = known_steps(site, run.info).steps
     problems = [one for one in steps.executions if one.is_problem]
     selected = _selected(run)
     places = {one.seq: place for place, one in enumerate(steps.executions)}
@@ -210,7 +210,7 @@ def _one(site: Site, line: Line, one: Execution, opened: set[str]) -> Iterator[L
     info = site.cp.run(one.child)
     if info is None:
         return
-    for group in groups_of(known_steps(site, info)):
+    for group in known_steps(site, info).groups:
         yield Line(group, level=line.level + 1, run=one.child)
 
 
