@@ -339,8 +339,11 @@ def test_a_run_whose_process_is_dead_is_shown_as_orphaned(cli: Cli) -> None:
         assert (alive["status"], alive["orphaned"]) == ("running", False)
         assert alive["holder"].endswith(f":{worker.pid}")
         assert "slow  running" in cli("runs").out
+        assert cli("runs", "--status", "orphaned").out == "no runs\n"
         assert cli("doctor").code == 0
     assert "slow  orphaned" in cli("runs").out
+    assert "slow  orphaned" in cli("runs", "--status", "orphaned").out
+    assert cli("runs", "--status", "orphaned", "--status", "paused", "--json").lines
     (dead,) = cli("runs", "--json").lines
     assert (dead["status"], dead["orphaned"]) == ("running", True)
     shown = cli("show", "slow")

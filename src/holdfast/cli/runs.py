@@ -1,19 +1,26 @@
 """`holdfast runs`: the runs of a store."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any, Final
 
 import click
 
 from holdfast.checkpoint import RunInfo
+from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._options import age, at_most, option, parse_labels
 from holdfast.cli._session import Session, as_command
 from holdfast.views import words
 from holdfast.views.runs import document, doing
 
-_STATUSES: Final = ("open", "submitted", "running", "paused", "failed", "cancelled", "completed")
+_ORPHANED: Final = "orphaned"  # not a status of its own: the run is running, as recorded
+_STATUSES: Final = (
+    *("open", "submitted", "running", _ORPHANED),
+    *("paused", "failed", "cancelled", "completed"),
+)
 _LISTED: Final = 50
 
 
@@ -59,7 +66,7 @@ def command(
     now = datetime.now(UTC)
     where: dict[str, Any] = {
         "prefix": prefix,
-        "status": status or None,
+        "status": ["running" if one == _ORPHANED else one for one in status] or None,
         "flow": flow,
         "thread_id": thread_id,
         "owner": owner,
@@ -72,21 +79,44 @@ def command(
     most = session.most(limit, _LISTED)
     with session.opened() as cp:
         if session.json and most is None:
-            for run in cp.iter_runs(**where):
+            for run in _found(cp, status, where):
                 click.echo(_show.to_json(document(cp, run)))
             return
-        shown = cp.runs(**where, limit=most)
+        shown = list(_found(cp, status, where, most))
         known = [doing(cp, run) for run in shown]
         if session.json:
             for run, (_, facts) in zip(shown, known, strict=True):
                 click.echo(_show.to_json(run._asdict() | facts))
             return
-        counts = cp.count_runs(**where) if len(shown) == most else {}
+        counts = _counted(cp, status, where) if len(shown) == most else {}
     if not shown:
         _show.say("no runs")
         return
     _draw(shown, known)
     _show.say_if_cut(len(shown), sum(counts.values()), _order(counts))
+
+
+def _found(
+    cp: SyncCheckpointer, status: Sequence[str], where: dict[str, Any], most: int | None = None
+) -> Iterator[RunInfo]:
+    """The runs that match: all, or at most so many. Of running ones perhaps only the orphans."""
+    if _ORPHANED not in status or "running" in status:
+        yield from cp.iter_runs(**where) if most is None else cp.runs(**where, limit=most)
+        return
+    orphans = (
+        run
+        for run in cp.iter_runs(**where)
+        if run.status != "running" or doing(cp, run)[0] == _ORPHANED
+    )
+    yield from islice(orphans, most)
+
+
+def _counted(
+    cp: SyncCheckpointer, status: Sequence[str], where: dict[str, Any]
+) -> Mapping[str, int]:
+    if _ORPHANED not in status or "running" in status:
+        return cp.count_runs(**where)
+    return Counter(doing(cp, run)[0] for run in _found(cp, status, where))
 
 
 def _draw(shown: Sequence[RunInfo], known: Sequence[tuple[str, dict[str, Any]]]) -> None:
@@ -117,7 +147,7 @@ def _draw(shown: Sequence[RunInfo], known: Sequence[tuple[str, dict[str, Any]]])
     )
 
 
-def _order(counts: dict[str, int]) -> str:
+def _order(counts: Mapping[str, int]) -> str:
     """Which part of a list is shown, and what there is in all of it."""
     every = (f"{n:,} {status}" for status, n in sorted(counts.items()))
     return f"newest first ({', '.join(every)})"

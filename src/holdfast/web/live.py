@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from holdfast.changes import Change
+from holdfast.changes import ANY_RUN, Change
 from holdfast.errors import HoldfastError
 from holdfast.kernel.watching import Changes
 from holdfast.logs import logger
@@ -50,6 +50,7 @@ class Live:
         self._site = site
         self._listeners: set[Listener] = set()
         self._watching: asyncio.Task[None] | None = None
+        self._follows = False  # changes from now on are told
         self._closed = False
 
     @property
@@ -81,8 +82,10 @@ class Live:
         return self._closed
 
     def add(self, listener: Listener) -> None:
-        """Tell it of changes from now on."""
+        """Tell it of changes from now on, and that any run may have changed before."""
         self._listeners.add(listener)
+        if self._follows:
+            listener.put(ANY_RUN)
         if self._watching is None and not self._closed:
             self._watching = asyncio.get_running_loop().create_task(self._watch())
 
@@ -91,7 +94,7 @@ class Live:
         self._listeners.discard(listener)
         if not self._listeners and self._watching is not None:
             self._watching.cancel()
-            self._watching = None
+            self._watching, self._follows = None, False
 
     async def _watch(self) -> None:
         """Watch until there is nobody to tell. An outage is told, and is no end."""
@@ -105,13 +108,15 @@ class Live:
                     tasks.create_task(self._tell_outages())
             except* HoldfastError as errors:
                 _log.warning("the web UI can't watch the store: %s", errors.exceptions[0])
+            self._follows = False
             await asyncio.sleep(_PROBE)
 
     async def _tell_changes(self, changes: Changes) -> None:
         while True:
-            for change in await changes.wait():
+            for change in await changes.wait():  # first that any run may have changed
                 for listener in self._listeners:
                     listener.put(change)
+            self._follows = True
 
     async def _tell_outages(self) -> None:
         """Ask the store now and then whether it answers: nobody else may be asking."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
@@ -76,13 +77,23 @@ def runs(request: Request) -> Response:
     with site.noting_outages():
         context = _listing(site, query, before, after)
     context["query"] = query
-    part = "hx-request" in request.headers and "hx-boosted" not in request.headers
+    part = "hx-request" in request.headers
     response = page(request, "runs/listing.html" if part else "runs/page.html", **context)
-    if part and given.get("quiet") is None:
+    if part and "quiet" not in given:
         place = {name: given[name] for name in ("before", "after") if given.get(name)}
-        response.headers["hx-push-url"] = with_query("/runs", query.parameters() | place)
+        _say_url(request, response, query, place)
     response.headers["vary"] = "hx-request"
     return response
+
+
+def _say_url(request: Request, response: Response, query: Query, place: dict[str, str]) -> None:
+    """Have htmx show where this page is: typing on in a search leaves no history."""
+    shown = urlsplit(request.headers.get("hx-current-url", ""))
+    before = dict(parse_qsl(shown.query))
+    now = query.parameters() | place
+    typing = "q" in before and before | {"q": ""} == now | {"q": ""}
+    name = "hx-replace-url" if typing or before == now else "hx-push-url"
+    response.headers[name] = with_query("/runs", now)
 
 
 def rows(request: Request) -> Response:

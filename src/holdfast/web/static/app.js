@@ -147,7 +147,10 @@ const areOn = () => memory.get("keys") !== "off";
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (isTyping(event.target)) {
-    if (event.key === "Escape") event.target.blur();
+    if (event.key === "Escape") {
+      event.preventDefault(); // a search keeps its text
+      event.target.blur();
+    }
     return;
   }
   if (!areOn() || document.querySelector("dialog[open]")) return;

@@ -1,7 +1,7 @@
 // Tells a page which runs changed: `listen({ runs: (ids, any) => …, state: (text, kind) => … })`.
 //
-// The stream is closed while nobody looks at the page: browsers allow few connections to a host. When
-// somebody looks again, or after an outage, the page hears that any run may have changed.
+// The stream is closed while nobody looks at the page: browsers allow few connections to a host.
+// Each stream begins with the news that any run may have changed.
 
 import { clockTime, memory } from "/static/app.js";
 
@@ -10,7 +10,6 @@ export function listen({ runs, state = () => {}, run = null }) {
   let stale = null; // since when nothing was heard
   let lost = null; // since when the store can't be reached
   let on = memory.get("live", "on") === "on";
-  let heard = false;
 
   function tell() {
     if (!on) state("Paused", "off");
@@ -23,11 +22,8 @@ export function listen({ runs, state = () => {}, run = null }) {
     if (source || !on || document.hidden) return;
     source = new EventSource(run === null ? "/events" : `/events?run=${encodeURIComponent(run)}`);
     source.addEventListener("open", () => {
-      const missed = heard || stale !== null;
-      heard = true;
       stale = null;
       tell();
-      runs([], missed);
     });
     source.addEventListener("runs", (event) => {
       const { ids, any } = JSON.parse(event.data);
