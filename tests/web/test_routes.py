@@ -19,6 +19,7 @@ TOKEN = "correct-horse-battery-staple"
 UNKNOWN = {
     "run_id": "no-such%2Frun",
     "seq": "999",
+    "step": "no-such-step",
     "part": "no-such-part",
     "action": "no-such-action",
     "path": "no-such-file.css",

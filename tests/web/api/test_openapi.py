@@ -41,6 +41,7 @@ def answers(client: TestClient, path: str) -> Iterator[Any]:
     names = [run["run_id"] for run in listed] if "{run_id}" in path else [""]
     for name in names:
         filled = path.replace("{run_id}", quote(name, safe="")).replace("{seq}", "1")
+        filled = filled.replace("{step}", "fetch")
         yield client.get(f"{API}{filled}{WHERE.get(path, '')}")
 
 

@@ -58,6 +58,12 @@ def test_a_run_is_what_the_command_line_shows(api: Api, cli: Cli) -> None:
     assert api("/runs/plain", at="one")["state"] == expected["state"] == {"n": 1, "rows": [1]}
 
 
+def test_a_step_is_what_the_command_line_shows(api: Api, cli: Cli) -> None:
+    for run_id, step in (("etl-1", "fetch"), ("broken-1", "fail"), ("plain", "two")):
+        (expected,) = cli("show", run_id, f"--step={step}")
+        assert api(at(run_id, "steps", step)) == expected | {"cut": False}
+
+
 def test_the_parts_of_a_run_are_those_of_the_whole(api: Api) -> None:
     whole = api("/runs/etl-1")
     assert api("/runs/etl-1/timeline")["timeline"] == whole["timeline"]

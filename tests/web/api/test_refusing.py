@@ -84,7 +84,7 @@ def test_what_is_not_there_is_not_found(cp: SyncCheckpointer, client: TestClient
     for path in (
         *("/nothing", "/runs/other", "/runs/r/checkpoints/7", "/runs/r/checkpoints/0"),
         *("/runs/r/checkpoints/1?path=/x", "/runs/r/diff?a=1&b=two", "/runs/r?at=two"),
-        *("/runs/r?at=9", "/runs/r?at=other@1"),
+        *("/runs/r?at=9", "/runs/r?at=other@1", "/runs/r/steps/two", "/runs/r/steps/one?at=7"),
     ):
         problem(client.get(f"{API}{path}"), 404)
 

@@ -69,6 +69,7 @@ def _everything() -> list[str]:
     found = []
     for run_id, seq in ((RUN, "2"), (hostile.ASKS, "1"), (hostile.PLAIN, "1")):
         values = {"run_id": quote(run_id, safe=""), "seq": seq, "part": "health", "path": "app.js"}
+        values["step"] = quote(evil("step"), safe="")
         for action in ("fork", "answer", "cancel", evil("action")):
             filled = values | {"action": quote(action, safe="")}
             found += [route.path for route in walk(routes, filled) if "GET" in route.methods]

@@ -148,7 +148,8 @@ SEQ: Final = number(
     "seq", "The number of a checkpoint in its run.", least=0, most=MOST_SEQ, required=True
 )
 RUN_ID: Final = identity("run_id", "The id of a run, percent-encoded.", required=True)
-_IN_PATHS: Final[Mapping[str, Field]] = {"run_id": RUN_ID, "seq": SEQ}
+STEP: Final = text("step", "The key or name of a step, percent-encoded.", required=True)
+_IN_PATHS: Final[Mapping[str, Field]] = {one.name: one for one in (RUN_ID, SEQ, STEP)}
 
 
 def described(fields: Sequence[Field]) -> Schema:

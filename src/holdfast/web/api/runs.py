@@ -13,6 +13,8 @@ from holdfast.operations.listing import STATUSES, matching
 from holdfast.views import run as one_run
 from holdfast.views import runs
 from holdfast.views.redaction import redacted_moment
+from holdfast.views.step_detail import detail_of
+from holdfast.views.step_reading import steps_of
 from holdfast.web.api.capping import capped
 from holdfast.web.api.declaring import (
     MOST_SEQ,
@@ -27,7 +29,7 @@ from holdfast.web.api.declaring import (
     several,
     text,
 )
-from holdfast.web.api.schemas import ANYTHING, COUNT, TEXT, many, maybe, named, record
+from holdfast.web.api.schemas import ANYTHING, COUNT, FLAG, TEXT, many, maybe, named, record
 
 _MOMENTS: Final = 500  # of a run, in the document with everything
 _CHILDREN: Final = 500
@@ -185,6 +187,36 @@ def run_timeline(
 
 
 @get(
+    "/runs/{run_id}/steps/{step}",
+    record(
+        step=TEXT,
+        name=TEXT,
+        status=TEXT,
+        seq=maybe({"type": "integer"}),
+        took=maybe({"type": "number"}),
+        child=maybe(TEXT),
+        attempts=many({"type": "object"}),
+        result=ANYTHING,
+        outputs=many({"type": "object"}),
+        claims=many({"type": "object"}),
+        rounds=COUNT,
+        damage=maybe(TEXT),
+        cut=FLAG,
+    ),
+    number("at", "The seq of one of its executions, instead of the last.", least=0, most=MOST_SEQ),
+)
+def run_step(call: Call, run: RunInfo, step: str, at: int | None) -> dict[str, Any]:
+    """Show what one step did: its attempts with tracebacks, its output and its result.
+
+    As `holdfast show --step --json` prints it. A result of more than 1 MB is null, and `cut` true.
+    """
+    cp = call.site.cp
+    document = detail_of(cp, run, steps_of(cp, run), step, at).document()
+    document["result"], cut = capped(document["result"])
+    return document | {"cut": cut}
+
+
+@get(
     "/runs/{run_id}/children",
     record(children=many(named("ChildRun")), next=maybe(TEXT), count=COUNT),
     text("after", "Begin behind this id."),
@@ -211,4 +243,4 @@ def run_children(
     }
 
 
-ENDPOINTS: Final = (list_runs, show_run, run_timeline, run_children)
+ENDPOINTS: Final = (list_runs, show_run, run_timeline, run_step, run_children)

@@ -80,7 +80,8 @@ def _in_path(endpoint: Endpoint, request: Request, site: Site) -> dict[str, Any]
     for field in endpoint.in_path:
         text = request.path_params[field.name]
         if field is not RUN_ID:
-            found[field.name] = _checked(field, _number(text))
+            is_number = field.schema["type"] == "integer"
+            found[field.name] = _checked(field, _number(text) if is_number else text)
             continue
         try:
             found["run"] = runs.of_id(site.cp, text)
