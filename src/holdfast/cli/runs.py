@@ -14,11 +14,10 @@ from holdfast.cli import _show
 from holdfast.cli._options import age, at_most, option, parse_labels
 from holdfast.cli._session import Session, as_command
 from holdfast.views import words
-from holdfast.views.runs import document, doing
+from holdfast.views.runs import ORPHANED, document, doing, is_orphan_or_stopped
 
-_ORPHANED: Final = "orphaned"  # not a status of its own: the run is running, as recorded
 _STATUSES: Final = (
-    *("open", "submitted", "running", _ORPHANED),
+    *("open", "submitted", "running", ORPHANED),
     *("paused", "failed", "cancelled", "completed"),
 )
 _LISTED: Final = 50
@@ -66,7 +65,7 @@ def command(
     now = datetime.now(UTC)
     where: dict[str, Any] = {
         "prefix": prefix,
-        "status": ["running" if one == _ORPHANED else one for one in status] or None,
+        "status": ["running" if one == ORPHANED else one for one in status] or None,
         "flow": flow,
         "thread_id": thread_id,
         "owner": owner,
@@ -100,21 +99,17 @@ def _found(
     cp: SyncCheckpointer, status: Sequence[str], where: dict[str, Any], most: int | None = None
 ) -> Iterator[RunInfo]:
     """The runs that match: all, or at most so many. Of running ones perhaps only the orphans."""
-    if _ORPHANED not in status or "running" in status:
+    if ORPHANED not in status or "running" in status:
         yield from cp.iter_runs(**where) if most is None else cp.runs(**where, limit=most)
         return
-    orphans = (
-        run
-        for run in cp.iter_runs(**where)
-        if run.status != "running" or doing(cp, run)[0] == _ORPHANED
-    )
+    orphans = (run for run in cp.iter_runs(**where) if is_orphan_or_stopped(cp, run))
     yield from islice(orphans, most)
 
 
 def _counted(
     cp: SyncCheckpointer, status: Sequence[str], where: dict[str, Any]
 ) -> Mapping[str, int]:
-    if _ORPHANED not in status or "running" in status:
+    if ORPHANED not in status or "running" in status:
         return cp.count_runs(**where)
     return Counter(doing(cp, run)[0] for run in _found(cp, status, where))
 

@@ -77,38 +77,6 @@ def redacted(value: Any) -> Any:
     return value
 
 
-def restored(shown: Any, original: Any) -> Any:
-    """What was shown and then edited, with the secrets of the original where they were hidden."""
-    if shown == redacted(original):
-        return original
-    match shown, original:
-        case dict(), dict():
-            return {
-                key: original[key]
-                if _is_kept(key, item, original)
-                else restored(item, original[key])
-                if key in original
-                else item
-                for key, item in shown.items()
-            }
-        case list(), list():
-            kept = [restored(one, other) for one, other in zip(shown, original, strict=False)]
-            return kept + shown[len(kept) :]
-    return shown
-
-
-def has_hidden(value: Any) -> bool:
-    """Whether something in a value is hidden."""
-    match value:
-        case str():
-            return HIDDEN in value
-        case dict():
-            return any(map(has_hidden, value.values()))
-        case list() | tuple():
-            return any(map(has_hidden, value))
-    return False
-
-
 def redacted_moment(moment: Moment) -> Moment:
     """A moment of a timeline; what a step emitted is in its note, as JSON."""
     if moment.kind != Kind.OUTPUT:
@@ -154,11 +122,6 @@ def _value_of_a_secret(fields: dict[str, Any]) -> str | None:
         return None
     names = (fields.get(name) for name in _NAMES)
     return "value" if any(isinstance(name, str) and is_secret(name) for name in names) else None
-
-
-def _is_kept(key: str, item: Any, original: dict[str, Any]) -> bool:
-    """Whether a field has only the sign that it was hidden."""
-    return item == HIDDEN and key in original and has_hidden(redacted({key: original[key]}))
 
 
 def _hidden(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Runs in lists: what each is doing, in a word and as a document."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import RunInfo, to_micros
 from holdfast.checkpointer import SyncCheckpointer
@@ -10,10 +10,13 @@ from holdfast.errors import CheckpointCorruptedError
 from holdfast.errors.base import one_line
 from holdfast.heads import Position
 from holdfast.kernel.reader import all_runs
-from holdfast.model import checkpoint_id
+from holdfast.model import Status, checkpoint_id
 from holdfast.operations.listing import page_of_runs
 from holdfast.store import RunFilter
 from holdfast.views.errors import NotFoundError
+
+ORPHANED: Final = "orphaned"
+"""Shown instead of the status of a run that is running, and that nobody executes."""
 
 Find = Callable[[SyncCheckpointer, str], RunInfo]
 """From what somebody gave as the id of a run to the run."""
@@ -25,7 +28,7 @@ def doing(cp: SyncCheckpointer, run: RunInfo) -> tuple[str, dict[str, Any]]:
         found = activity_of(cp.core, run)
     except CheckpointCorruptedError:  # `show` and `verify` report it
         return run.status, {}
-    word = "orphaned" if found.orphaned else "answered" if found.answered else run.status
+    word = ORPHANED if found.orphaned else "answered" if found.answered else run.status
     return word, found._asdict()
 
 
@@ -42,14 +45,36 @@ class Page(NamedTuple):
 
 
 def page(
-    cp: SyncCheckpointer, where: RunFilter, *, behind: Position | None = None, limit: int
+    cp: SyncCheckpointer,
+    where: RunFilter,
+    *,
+    behind: Position | None = None,
+    limit: int,
+    orphans: bool = False,
 ) -> Page:
-    """A page of the runs that match. Runs that others add or delete meanwhile move no others."""
-    found = page_of_runs(cp.core, where, behind=behind, limit=limit + 1)
+    """A page of the runs that match. Runs that others add or delete meanwhile move no others.
+
+    With `orphans`, of those that are running only the ones that nobody executes.
+    """
+    found: list[RunInfo] = []
+    more = True
+    while more and len(found) <= limit:
+        read = page_of_runs(cp.core, where, behind=behind, limit=limit + 1)
+        found += [run for run in read if not orphans or is_orphan_or_stopped(cp, run)]
+        more = len(read) > limit
+        behind = place_of(read[-1]) if read else behind
     shown = found[:limit]
-    if len(found) == len(shown):
-        return Page(shown, None)
-    return Page(shown, (to_micros(shown[-1].started_at), shown[-1].run_id))
+    return Page(shown, place_of(shown[-1]) if len(found) > limit else None)
+
+
+def is_orphan_or_stopped(cp: SyncCheckpointer, run: RunInfo) -> bool:
+    """Whether no living process executes a run."""
+    return run.status != Status.RUNNING or doing(cp, run)[0] == ORPHANED
+
+
+def place_of(run: RunInfo) -> Position:
+    """Where a run is in lists."""
+    return to_micros(run.started_at), run.run_id
 
 
 def nobody(holder: str | None) -> str:

@@ -45,6 +45,15 @@ def edited(source: Checkpoint, text: str) -> object:
         tree = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidFieldError("state", f"is not JSON: {error}") from None
+    return unhidden(source, tree)
+
+
+def unhidden(source: Checkpoint, tree: Any) -> object:
+    """The state that an edited readable form says, with the secrets that were hidden in it.
+
+    Raises `InvalidFieldError`.
+    """
+    before = readable.to_json(source.state)
     whole = _with_secrets(tree, before, redacted(before), "")
     try:
         return readable.data_from_json(whole)

@@ -32,6 +32,7 @@ def at(run_id: str, *parts: str) -> str:
         ((), {}),
         (("--children",), {"children": "true"}),
         (("--status=paused", "--status=failed"), {"status": ["paused", "failed"]}),
+        (("--status=orphaned", "--status=failed"), {"status": ["orphaned", "failed"]}),
         (("--flow=etl",), {"flow": "etl"}),
         (("--owner=ann",), {"owner": "ann"}),
         (("--thread=t",), {"thread": "t"}),

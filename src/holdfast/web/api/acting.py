@@ -10,11 +10,11 @@ from holdfast.codec import readable
 from holdfast.operations.forking import SAME
 from holdfast.views import run as one_run
 from holdfast.views import runs, times
-from holdfast.views.redaction import has_hidden, restored
 from holdfast.web import actions
 from holdfast.web.api.declaring import Call, Field, identity, number, post, text
 from holdfast.web.api.problems import ProblemError
 from holdfast.web.api.schemas import ANYTHING, COUNT, FLAG, TEXT, TIME, maybe, record
+from holdfast.web.editing import unhidden
 from holdfast.web.submitting import submit
 
 _MISSING: Final = object()
@@ -126,7 +126,7 @@ def fork(
     The state is given as GET shows it; secrets that were hidden there stay as they are. With the id
     of a fork of the same checkpoint with the same state, nothing is done, and `new` is false.
     """
-    changed = SAME if state is _MISSING else _data("state", _unhidden(call, run, at, state))
+    changed = SAME if state is _MISSING else _edited(call, run, at, state)
     return actions.fork(call.site, _who(call, by), run.run_id, new_id=run_id, at=at, state=changed)
 
 
@@ -208,19 +208,13 @@ def _data(name: str, value: Any) -> Any:
         raise ProblemError(422, f"{name} {error}.", parameter=name) from None
 
 
-def _unhidden(call: Call, run: RunInfo, at: str | None, state: Any) -> Any:
+def _edited(call: Call, run: RunInfo, at: str | None, state: Any) -> object:
     """An edited state, with the secrets that were hidden when it was shown."""
-    cp = call.site.cp
-    place = None if at is None else runs.find_place(cp, run.run_id, at)
-    found = restored(state, one_run.state_at(cp, run, place).value)
-    if has_hidden(found):
-        raise ProblemError(
-            422,
-            "The state has a secret that is hidden, at a place where there was none.",
-            "Give its value, or fork it on the command line: holdfast fork RUN --set PATH=VALUE.",
-            parameter="state",
-        )
-    return found
+    place = None if at is None else runs.find_place(call.site.cp, run.run_id, at)
+    found = one_run.state_at(call.site.cp, run, place)
+    if found.checkpoint is None:
+        raise ProblemError(409, found.damage or "The run has no checkpoint yet.")
+    return unhidden(found.checkpoint, state)
 
 
 ENDPOINTS: Final = (submit_run, answer, resume, pause, cancel, fork, rollback, prune)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from holdfast.checkpoint import RunInfo
 from holdfast.heads import Position, label_text
-from holdfast.model import check_id
+from holdfast.model import Status, check_id
 from holdfast.operations.listing import STATUSES, matching
 from holdfast.views import run as one_run
 from holdfast.views import runs
@@ -58,7 +58,9 @@ def _position(cursor: str) -> Position:
 
 _FILTERS: Final[tuple[Field, ...]] = (
     text("prefix", "Only runs whose id begins with this.", default=""),
-    several("status", {"enum": list(STATUSES)}, "Only runs with one of these statuses."),
+    several(
+        "status", {"enum": [*STATUSES, runs.ORPHANED]}, "Only runs with one of these statuses."
+    ),
     text("flow", "Only runs of this flow."),
     identity("thread", "Only runs of this thread."),
     identity("owner", "Only runs of this owner."),
@@ -98,11 +100,13 @@ def list_runs(
 
     `next` is the address of the following page, or null. Paging is stable: runs that are added or
     deleted meanwhile make no other appear twice, or not at all. Each run is as
-    `holdfast runs --json` prints it.
+    `holdfast runs --json` prints it. Runs whose process is dead are `orphaned`, and are counted as
+    running: that is their recorded status.
     """
     cp = call.site.cp
+    orphans = runs.ORPHANED in status and Status.RUNNING not in status
     where = matching(
-        status or None,
+        [Status.RUNNING if one == runs.ORPHANED else one for one in status] or None,
         flow,
         thread,
         owner,
@@ -113,7 +117,7 @@ def list_runs(
         roots=not children,
         prefix=prefix,
     )
-    page = runs.page(cp, where, behind=after, limit=limit)
+    page = runs.page(cp, where, behind=after, limit=limit, orphans=orphans)
     found: dict[str, Any] = {
         "runs": [runs.document(cp, one) for one in page.runs],
         "next": None if page.last is None else call.url(after=f"{page.last[0]}-{page.last[1]}"),
