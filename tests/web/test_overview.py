@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import html
+import json
+import re
+import shlex
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from starlette.testclient import TestClient
 
 import holdfast as hf
+from holdfast.cli.main import holdfast
 from holdfast.evidence import EvidenceVerifier
 from holdfast.views.recent import recent
 from holdfast.views.statistics import WINDOWS
@@ -40,10 +46,27 @@ def test_the_page_counts_runs_and_links_to_them(
 ) -> None:
     _save(cp, "good", 1)
     _save(cp, "bad", 1, status="failed")
+    assert "2 runs of etl" in client.get("/overview?since=7d&flow=etl").text
+    text = client.get("/overview/part/counts?flow=etl").text
+    assert re.search(r'href="/runs\?status=failed&amp;flow=etl".*<b>1</b>', text)
+    assert re.search(r'href="/runs\?status=paused&amp;flow=etl".*<b>0</b>', text)
+    assert '<option value="etl">' in client.get("/overview/part/flows").text
+
+
+def test_the_command_of_the_view_counts_the_same(
+    client: TestClient, cp: hf.SyncCheckpointer
+) -> None:
+    _save(cp, "a", 1)
     text = client.get("/overview?since=7d&flow=etl").text
-    assert "2 runs of etl" in text
-    assert 'href="/runs?status=failed&amp;flow=etl"' in text
-    assert "holdfast stats --since=7d --flow=etl --store=" in text
+    (command,) = re.findall(r'cli-of-view"[^>]* data-copy="([^"]*)"', text)
+    words = shlex.split(html.unescape(command))
+    assert words[:2] == ["holdfast", "stats"]
+    printed = CliRunner().invoke(holdfast, [*words[1:], "--json"])
+    shown = client.get("/overview/data?since=7d&flow=etl").json()
+    told = json.loads(printed.stdout)
+    counted = [[period["started"] for period in one["periods"]] for one in (told, shown)]
+    assert counted[0] == counted[1]
+    assert sum(counted[0]) == 1
 
 
 def test_a_time_that_there_is_not_is_refused(client: TestClient) -> None:
@@ -150,7 +173,7 @@ def test_verdicts_are_counted_by_type_of_evidence(
 def test_what_names_hold_is_text(client: TestClient, cp: hf.SyncCheckpointer) -> None:
     hostile = "<script>alert(1)</script>\"'"
     cp.save(hostile, 1, step=hostile, duration=1.0, flow=hostile)
-    for part in ("now", "steps", "errors", "workers", "health"):
+    for part in ("now", "counts", "flows", "steps", "errors", "workers", "health"):
         answer = client.get(f"/overview/part/{part}")
         assert answer.status_code == 200
         assert "<script>alert" not in answer.text, part

@@ -6,7 +6,8 @@ some seconds.
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
@@ -24,7 +25,8 @@ from holdfast.web.site import Site
 
 _SHORT: Final = 10.0  # seconds that an answer from the index is kept
 _LONG: Final = 60.0  # an answer for which journals were read
-_SHOWN: Final = 10  # steps, and kinds of errors
+_SHOWN: Final = 10  # steps, kinds of errors, findings
+_ORDER: Final = ("error", "warning", "ok")  # of findings
 _MOST_EXAMINED: Final = 10_000  # runs that are examined for damage while a page waits
 
 
@@ -32,8 +34,7 @@ def overview(request: Request) -> Response:
     """The page, without what takes long."""
     site, window, flow = _asked(request)
     with site.noting_outages():
-        counts = site.cp.count_runs(flow=flow, roots=True)
-        flows = site.kept.get("flows", _LONG, lambda: recent_flows(site.cp))
+        counts = site.cp.count_runs(flow=flow)
     options = [f"--since={window.name}", *([f"--flow={flow}"] if flow else [])]
     return page(
         request,
@@ -41,7 +42,6 @@ def overview(request: Request) -> Response:
         window=window,
         windows=WINDOWS.values(),
         flow=flow,
-        flows=flows,
         counts=counts,
         command=Commands(site.where).line("stats", None, *options),
     )
@@ -62,59 +62,85 @@ def recent_data(request: Request) -> Response:
     """Bytes and verdicts over time, from the newest runs."""
     site, window, flow = _asked(request)
     found = _recent(site, window, flow)
-    document = found._asdict() | {"hours": window.step, "limits": _limits(found)}
+    document = found._asdict() | {
+        "hours": window.step,
+        "limits": _limits(found),
+        "whole": found.whole,
+    }
     return _json({name: document[name] for name in _CHARTED})
 
 
-_CHARTED: Final = ("as_of", "hours", "limits", "starts", "unread", "bytes", "checks")
+_CHARTED: Final = ("as_of", "hours", "limits", "whole", "starts", "unread", "bytes", "checks")
 
 
 def part(request: Request) -> Response:
     """A part of the page that is loaded later."""
     name = request.path_params["part"]
     site, window, flow = _asked(request)
+    render = _PARTS.get(name)
+    if render is None:
+        raise HTTPException(404)
     with site.noting_outages():
-        if name in ("now", "workers"):
-            found = site.kept.get(("now", flow), _SHORT, lambda: present(site.cp, flow))
-            return page(
-                request,
-                f"overview/{name}.html",
-                now=found,
-                flow=flow,
-                words=words,
-                command=Commands(site.where).line("worker", None, "--flow=MODULE:NAME"),
-            )
-        if name in ("steps", "errors"):
-            read = _recent(site, window, flow)
-            return page(
-                request,
-                f"overview/{name}.html",
-                recent=read,
-                limits=_limits(read),
-                shown=_SHOWN,
-                words=words,
-            )
-        if name == "health":
-            return _health(request, site, full="full" in request.query_params)
-    raise HTTPException(404)
+        context = render(site, window, flow, full="full" in request.query_params)
+    return page(request, f"overview/{name}.html", flow=flow, words=words, **context)
 
 
-def _health(request: Request, site: Site, *, full: bool) -> Response:
+def _counts(site: Site, window: Window, flow: str | None, *, full: bool) -> dict[str, Any]:
+    def ask() -> dict[str, int]:
+        return site.cp.count_runs(flow=flow, roots=True)
+
+    return {"counts": site.kept.get(("counts", flow), _SHORT, ask)}
+
+
+def _now(site: Site, window: Window, flow: str | None, *, full: bool) -> dict[str, Any]:
+    return {"now": site.kept.get(("now", flow), _SHORT, lambda: present(site.cp, flow))}
+
+
+def _workers(site: Site, window: Window, flow: str | None, *, full: bool) -> dict[str, Any]:
+    command = Commands(site.where).line("worker", None, "--flow=MODULE:NAME")
+    return _now(site, window, flow, full=full) | {"command": command}
+
+
+def _flows(site: Site, window: Window, flow: str | None, *, full: bool) -> dict[str, Any]:
+    return {"flows": site.kept.get("flows", _LONG, lambda: recent_flows(site.cp))}
+
+
+def _newest(site: Site, window: Window, flow: str | None, *, full: bool) -> dict[str, Any]:
+    found = _recent(site, window, flow)
+    return {"recent": found, "limits": _limits(found), "shown": _SHOWN}
+
+
+def _health(site: Site, window: Window, flow: str | None, *, full: bool) -> dict[str, Any]:
+    """What is wrong with the store: of what can be said at once, or in full."""
     runs = sum(site.cp.count_runs().values())
     if full and runs > _MOST_EXAMINED:
         raise HTTPException(403, f"the command line examines more than {_MOST_EXAMINED:,} runs")
     how = health.Examination(Commands(site.where), quick=not full, every=False)
-    findings = site.kept.get(("health", full), _LONG, lambda: health.examine(site.cp, how))
-    return page(
-        request,
-        "overview/health.html",
-        findings=findings,
-        full=full,
-        runs=runs,
-        here=runs <= _MOST_EXAMINED,
-        command=how.commands.line("doctor"),
-        words=words,
-    )
+
+    def ask() -> tuple[datetime, list[health.Finding]]:
+        return datetime.now(UTC), health.examine(site.cp, how)
+
+    as_of, findings = site.kept.get(("health", full), _LONG, ask)
+    return {
+        "as_of": as_of,
+        "findings": sorted(findings, key=lambda one: _ORDER.index(one.status)),
+        "shown": _SHOWN,
+        "full": full,
+        "runs": runs,
+        "here": runs <= _MOST_EXAMINED,
+        "command": how.commands.line("doctor"),
+    }
+
+
+_PARTS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
+    "counts": _counts,
+    "now": _now,
+    "workers": _workers,
+    "flows": _flows,
+    "steps": _newest,
+    "errors": _newest,
+    "health": _health,
+}
 
 
 def _asked(request: Request) -> tuple[Site, Window, str | None]:

@@ -306,7 +306,8 @@ const NOTHING = {
 function nothing(name) {
   const text = document.createElement("p");
   text.className = "q";
-  text.textContent = NOTHING[name];
+  const some = CHARTED[name] === ofRecent && !recent?.whole;
+  text.textContent = some ? "Nothing in the runs that were read." : NOTHING[name];
   return text;
 }
 
@@ -375,20 +376,22 @@ function point(plot, place) {
 
 // --- data
 
-const drawAll = () => {
-  for (const name of Object.keys(CHARTS)) {
-    if (CHARTED[name]()) draw(name);
-  }
+const ofIndex = () => over;
+const ofRecent = () => recent;
+const CHARTED = {
+  runs: ofIndex,
+  times: ofIndex,
+  failures: ofIndex,
+  saves: ofIndex,
+  bytes: ofRecent,
+  checks: ofRecent,
 };
 
-const CHARTED = {
-  runs: () => over,
-  times: () => over,
-  failures: () => over,
-  saves: () => over,
-  bytes: () => recent,
-  checks: () => recent,
-};
+function drawAll() {
+  for (const [name, data] of Object.entries(CHARTED)) {
+    if (data()) draw(name);
+  }
+}
 
 async function get(path) {
   const answer = await fetch(`${path}?${box.dataset.query}`);
@@ -396,31 +399,30 @@ async function get(path) {
   return answer.json();
 }
 
-function failed(names) {
-  for (const name of names) {
-    const text = nothing(name);
-    text.textContent = "The numbers can't be loaded now.";
-    if (!plots.has(name)) document.querySelector(`#chart-${name} .plot`).replaceChildren(text);
+// Ask for the data of some charts, and draw them.
+async function load(path, of, keep) {
+  const names = Object.keys(CHARTED).filter((name) => CHARTED[name] === of);
+  try {
+    keep(await get(path));
+    names.forEach(draw);
+  } catch (error) {
+    for (const name of names.filter((name) => !plots.has(name))) {
+      const text = nothing(name);
+      text.textContent = "The numbers can't be loaded now.";
+      document.querySelector(`#chart-${name} .plot`).replaceChildren(text);
+    }
+    console.warn(error);
   }
 }
 
-async function load() {
-  const first = get("/overview/data").then(
-    (found) => {
-      over = found;
-      for (const name of ["runs", "times", "failures", "saves"]) draw(name);
-    },
-    () => failed(["runs", "times", "failures", "saves"]),
-  );
-  const then = get("/overview/recent").then(
-    (found) => {
+async function loadAll() {
+  await Promise.all([
+    load("/overview/data", ofIndex, (found) => (over = found)),
+    load("/overview/recent", ofRecent, (found) => {
       recent = found;
       kinds();
-      for (const name of ["bytes", "checks"]) draw(name);
-    },
-    () => failed(["bytes", "checks"]),
-  );
-  await Promise.all([first, then]);
+    }),
+  ]);
   box.dataset.drawn = "yes";
 }
 
@@ -437,8 +439,16 @@ if (box) {
       }
     }
   }).observe(box);
-  load();
-  setInterval(() => document.hidden || load(), GAP);
+  loadAll();
+  setInterval(() => document.hidden || loadAll(), GAP);
+}
+
+// A part that can't be loaded says so.
+for (const event of ["htmx:responseError", "htmx:sendError"]) {
+  document.addEventListener(event, ({ target }) => {
+    const text = target.querySelector(".loading");
+    if (text) text.textContent = "This can't be loaded now.";
+  });
 }
 
 document.getElementById("flow")?.addEventListener("change", (event) => event.target.form.submit());
