@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from holdfast.evidence.trust import gathering, inheriting, rule
@@ -63,26 +63,23 @@ def pruning_forgets_what_was_claimed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(gathering, "carried_claims", lambda *args, **how: {})
 
 
-@pytest.mark.parametrize(
-    "mutate",
-    [
-        a_later_claim_on_a_path_replaces_everything,
-        what_never_held_binds_later_checkpoints,
-        own_claims_that_never_held_do_not_count,
-        claims_that_were_false_replace_others,
-        forks_forget_what_was_claimed_before,
-        pruning_forgets_what_was_claimed,
-    ],
-    ids=lambda mutate: mutate.__name__,
-)
+SEEDS: dict[Mutate, int] = {
+    a_later_claim_on_a_path_replaces_everything: 30,
+    what_never_held_binds_later_checkpoints: 0,
+    own_claims_that_never_held_do_not_count: 0,
+    claims_that_were_false_replace_others: 8,
+    forks_forget_what_was_claimed_before: 3,
+    pruning_forgets_what_was_claimed: 47,
+}
+"""Any finds the mistake, these within a few examples and others after hundreds."""
+
+
+@pytest.mark.parametrize("mutate", SEEDS, ids=lambda mutate: mutate.__name__)
 def test_a_broken_rule_is_noticed(mutate: Mutate, monkeypatch: pytest.MonkeyPatch) -> None:
     mutate(monkeypatch)
     once = settings(
-        max_examples=2000,
-        stateful_step_count=STEPS,
-        phases=[Phase.generate],
-        derandomize=True,
-        database=None,
+        max_examples=2000, stateful_step_count=STEPS, phases=[Phase.generate], database=None
     )
+    machine = seed(SEEDS[mutate])(type("Machine", (ClaimsMachine,), {}))
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(ClaimsMachine, settings=once)
+        run_state_machine_as_test(machine, settings=once)

@@ -20,14 +20,29 @@ from starlette.testclient import TestClient
 import holdfast as hf
 from holdfast.cli.main import holdfast
 from holdfast.evidence import EvidenceVerifier
+from holdfast.seams import SystemClock
 from holdfast.views.recent import recent
 from holdfast.views.statistics import WINDOWS
 from holdfast.views.verifying import check
+from holdfast.web import keeping
 from holdfast.workflow import step, workflow
 from tests.faults import FakeClock
 from tests.web.conftest import Serving
 
 DAY = WINDOWS["24h"]
+
+
+class HalfPast(SystemClock):
+    """In the middle of an hour: a run and the question about it are never in different ones."""
+
+    def now(self) -> int:
+        return int(datetime(2026, 5, 5, 12, 30, tzinfo=UTC).timestamp() * 1e6)
+
+
+@pytest.fixture
+def cp(tmp_path: Path) -> Iterator[hf.SyncCheckpointer]:
+    with hf.SyncCheckpointer(tmp_path / "runs.db", clock=HalfPast()) as opened:
+        yield opened
 
 
 def _save(cp: hf.SyncCheckpointer, run: str, seconds: float, **options: Any) -> None:
@@ -122,7 +137,7 @@ def test_the_slowest_steps_are_one_row_for_all_rounds_of_a_loop(
 
 @pytest.fixture
 def engine(tmp_path: Path, cp: hf.SyncCheckpointer) -> Iterator[hf.Engine]:
-    with hf.Engine(cp.store.url) as opened:
+    with hf.Engine(hf.Checkpointer(cp.store.url, clock=HalfPast())) as opened:
         yield opened
 
 
@@ -214,8 +229,9 @@ def test_workers_are_listed_with_what_they_work_for(
 
 
 def test_the_same_answer_is_kept_for_some_seconds(
-    serving: Serving, cp: hf.SyncCheckpointer
+    serving: Serving, cp: hf.SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(keeping, "monotonic", lambda: 1.0)  # none are over
     client = serving()
     _save(cp, "a", 1)
     before = client.get("/overview/data").json()
