@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from itertools import pairwise
 from statistics import median
 from typing import Final, NamedTuple
 
@@ -49,6 +50,16 @@ class Tick(NamedTuple):
     after: float = 0.0  # that distance, in seconds
 
 
+class Label(NamedTuple):
+    """A text above the rows: a moment, a distance, or what a collapsed time is and how long."""
+
+    x: float
+    kind: str  # "tick", or that of a piece
+    at: int | None = None
+    seconds: float = 0.0
+    at_end: bool = False  # it ends at x
+
+
 class Axis:
     """Where moments are drawn."""
 
@@ -87,15 +98,46 @@ class Axis:
                     found.append(Tick(x, None, number * step / 1e6))
         return found
 
+    def labels(self) -> list[Label]:
+        """The texts that there is room for: crashes first, then from left to right."""
+        gaps = [
+            Label(99.4, piece.kind, None, piece.seconds, at_end=True)
+            if piece.x + piece.width > 97
+            else Label(piece.x + 0.4, piece.kind, None, piece.seconds)
+            for piece in self.pieces
+            if piece.kind != "work"
+        ]
+        ticks = [Label(tick.x, "tick", tick.at, tick.after) for tick in self.ticks()]
+        found: list[Label] = []
+        for label in sorted([*gaps, *ticks], key=lambda one: (one.kind != "crash", one.x)):
+            if all(_apart(label, other) for other in found):
+                found.append(label)
+        return sorted(found, key=lambda one: one.x)
+
+
+def _apart(one: Label, other: Label) -> bool:
+    (start, end), (begin, stop) = _extent(one), _extent(other)
+    return end <= begin or stop <= start
+
+
+def _extent(label: Label) -> tuple[float, float]:
+    """From where to where a label reaches, in percent of a table of usual width."""
+    width = 9.5 if label.kind == "tick" else 8.0
+    return (label.x - width, label.x) if label.at_end else (label.x, label.x + width)
+
 
 def axis_of(steps: Steps, now: int, *, orphaned: bool) -> Axis:
     """The axis of a run. It ends with its last entry, or now if something is under way."""
     busy = sorted(_busy(steps, now))
     lengths = [last - first for first, last in busy if last > first]
     joined = _joined(busy)
+    between = [later[0] - one[1] for one, later in pairwise(joined)]
+    usual = median(
+        lengths or between or [0]
+    )  # where no step says how long it took: from save to save
     longest = max(
         _SHORTEST,
-        _COLLAPSED * median(lengths) if lengths else 0,
+        _COLLAPSED * usual,
         _SHARE * sum(last - first for first, last in joined),
     )
     under_way = steps.status in ("running", "paused")

@@ -11,6 +11,7 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec import readable
 from holdfast.codec.meta import Meta
 from holdfast.errors import CheckpointCorruptedError
+from holdfast.integrations.langgraph import plain
 from holdfast.model import CARRY_STATE, Entry, Kind
 from holdfast.views import threads
 from holdfast.views.errors import NotFoundError
@@ -184,14 +185,20 @@ def _value(
         return True, readable.to_json(reading.value(entry.seq))
     if info.flow == threads.FLOW and entry.kind == Kind.CHECKPOINT:
         try:
-            found = cp.load(info.run_id, seq=entry.seq)
+            loaded = cp.load(info.run_id, seq=entry.seq)
         except CheckpointCorruptedError as error:
             reading.damage = reading.damage or str(error)
             return False, None
-        channels = None if found is None else threads.channels_of(found)
+        channels = None if loaded is None else threads.channels_of(loaded)
         if channels is not None:
             return True, channels
-    return True, readable.to_json(reading.value(entry.seq))
+    found = reading.value(entry.seq)
+    if info.flow == threads.FLOW:
+        try:
+            return True, [{name: readable.to_json(one)} for name, one in plain.writes(found)]
+        except ValueError:
+            pass
+    return True, readable.to_json(found)
 
 
 def _claims(entry: Entry) -> Iterable[Claim]:

@@ -92,7 +92,8 @@ def _why(shown: ShownRun, pause: Pause | None) -> str:
         return nobody(shown.facts.get("holder"))
     if shown.word == "answered":
         return "waits to be resumed"
-    return "" if pause is None else str(pause)
+    text = "" if pause is None else str(pause)
+    return "" if text == "was paused" else text
 
 
 def rows(request: Request) -> Response:

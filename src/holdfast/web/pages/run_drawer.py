@@ -13,7 +13,7 @@ from starlette.responses import Response
 from holdfast.codec import readable
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.model import CARRY_STATE, Kind
-from holdfast.views import states
+from holdfast.views import states, threads
 from holdfast.views.claims import ShownClaim, claims
 from holdfast.views.commands import Commands
 from holdfast.views.differences import Differences
@@ -148,7 +148,8 @@ def _command(site: Site, run: ShownRun, detail: Detail) -> str:
     commands = Commands(site.where)
     if one.kind == "damage":
         return commands.line("verify", run.run_id)
-    options = [f"--step={one.key or one.name}"]
+    is_key = one.key and run.info.flow != threads.FLOW
+    options = [f"--step={one.key if is_key else one.name}"]
     if one.seq is not None and len(detail.rounds) > 1:
         options.append(f"--at={one.seq}")
     return commands.line("show", run.run_id, *options)

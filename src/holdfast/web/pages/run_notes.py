@@ -41,13 +41,15 @@ def notes_of(steps: Steps, *, orphaned: bool) -> list[Note]:
         parts = (
             Part(f"{_process(last)} wrote its last entry at "),
             Part(at=to_datetime(steps.last)),
-            Part(" and is dead. Nobody executes the run; `holdfast recover` continues it."),
+            Part(" and is dead. Nobody executes the run: "),
+            Part("holdfast recover", bold=True),
+            Part(" continues it."),
         )
         found.append(Note("orp", parts))
     for mark in steps.marks:
         if mark.kind == "rollback":
-            parts = (Part("The run "), Part(f"{mark.text} at "), Part(at=to_datetime(mark.at)))
-            found.append(Note("can", (*parts, Part("; what came after that was left behind."))))
+            went = Part(f"The run {mark.text} at "), Part(at=to_datetime(mark.at))
+            found.append(Note("can", (*went, Part("; what came after that was left behind."))))
     if steps.deleted:
         text = f"{words.plural(steps.deleted, 'entry')} of it were deleted; their steps are gone."
         found.append(Note("can", (Part(text),)))

@@ -100,7 +100,7 @@ class Drawing:
         made = self._of_group(line) if one is None else self._of_one(line, one)
         chosen = selected is not None and not line.run and made.step == selected[0]
         if chosen and selected is not None and selected[1] is not None:
-            chosen = made.at == selected[1] or (one is None and made.at is None)
+            chosen = made.at == selected[1]
         return made._replace(selected=chosen, level=line.level, run=line.run)
 
     def _of_one(self, line: Line, one: Execution) -> Row:
@@ -243,7 +243,7 @@ def _badges(one: Execution) -> Iterator[Badge]:
     if not one.current:
         yield Badge("left behind", "can")
     if one.note and one.kind != "damage":
-        yield Badge(one.note)
+        yield Badge("answered" if one.status == "answered" else one.note.partition(":")[0])
     if one.kind == "damage":
         yield Badge("damaged", "bad")
 

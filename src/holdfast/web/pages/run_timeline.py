@@ -11,7 +11,8 @@ from typing import Any, Final
 from starlette.responses import RedirectResponse, Response
 
 from holdfast.errors import CheckpointCorruptedError
-from holdfast.views.axis import Axis, Tick
+from holdfast.views.axis import Axis, Label, Tick
+from holdfast.views.errors import NotFoundError
 from holdfast.views.step_groups import Group
 from holdfast.views.steps import Execution, Steps
 from holdfast.web.pages.known_steps import KnownSteps, known_steps
@@ -40,6 +41,7 @@ class Timeline:
     first: int  # the place of the first one that is shown
     axis: Axis
     ticks: Sequence[Tick]
+    labels: Sequence[Label]
     steps: Steps
     problems: int
     find: str
@@ -79,6 +81,7 @@ def timeline_of(site: Site, run: ShownRun, *, first: int | None = None) -> Timel
         first,
         axis,
         axis.ticks(),
+        axis.labels(),
         steps,
         known.problems,
         find,
@@ -92,7 +95,7 @@ def render(site: Site, run: ShownRun) -> dict[str, Any]:
     return {
         "timeline": timeline,
         "notes": notes_of(timeline.steps, orphaned=run.word == "orphaned"),
-        "drawer": drawer_of(site, run),
+        **_drawer(site, run),
         "cards": cards_of(site, run, timeline.steps),
         **_links(run),
     }
@@ -100,7 +103,15 @@ def render(site: Site, run: ShownRun) -> dict[str, Any]:
 
 def drawer(site: Site, run: ShownRun) -> dict[str, Any]:
     """Only what is beside the table."""
-    return {"drawer": drawer_of(site, run), **_links(run)}
+    return {**_drawer(site, run), **_links(run)}
+
+
+def _drawer(site: Site, run: ShownRun) -> dict[str, Any]:
+    """A step that is not there, or not any more, takes nothing away from the page."""
+    try:
+        return {"drawer": drawer_of(site, run), "missing": ""}
+    except NotFoundError as error:
+        return {"drawer": None, "missing": str(error)}
 
 
 def rows(site: Site, run: ShownRun) -> dict[str, Any]:

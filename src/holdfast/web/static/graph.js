@@ -15,7 +15,7 @@ const short = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}â
 
 function layOut({ nodes, edges }) {
   const graph = new dagre.graphlib.Graph({ multigraph: true });
-  graph.setGraph({ rankdir: "TB", nodesep: 28, ranksep: 40, edgesep: 14, marginx: 4, marginy: 4 });
+  graph.setGraph({ rankdir: "TB", nodesep: 28, ranksep: 30, edgesep: 14, marginx: 4, marginy: 4 });
   for (const node of nodes) {
     const step = node.kind === "step";
     const width = step ? Math.max(120, 34 + 7.7 * short(node.name).length, 34 + 6.2 * node.told.length) : 40 + 7.7 * node.name.length;
@@ -24,7 +24,7 @@ function layOut({ nodes, edges }) {
   edges.forEach((edge, index) => {
     if (!graph.hasNode(edge.source) || !graph.hasNode(edge.target)) return;
     const label = edge.times > 1 ? `${edge.times}Ã—` : "";
-    graph.setEdge(edge.source, edge.target, { ...edge, label, width: 8 * label.length, height: label ? 14 : 0, labelpos: "r" }, String(index));
+    graph.setEdge(edge.source, edge.target, { ...edge, label, width: label ? 10 + 8 * label.length : 0, height: label ? 14 : 0, labelpos: "c" }, String(index));
   });
   dagre.layout(graph);
   return graph;
@@ -43,12 +43,14 @@ function way(points) {
   return path;
 }
 
-function drawEdge(edge) {
+function drawWay(edge) {
   const went = edge.times > 0;
   const classes = ["way", went && "went", edge.decided && "decided"].filter(Boolean).join(" ");
-  const group = element("g", {}, element("path", { class: classes, d: way(edge.points), "marker-end": `url(#${went ? "tip-went" : "tip"})` }));
-  if (edge.label) group.append(element("text", { class: "told", x: edge.x + 4, y: edge.y + 4 }, edge.label));
-  return group;
+  return element("path", { class: classes, d: way(edge.points), "marker-end": `url(#${went ? "tip-went" : "tip"})` });
+}
+
+function drawCount(edge) {
+  return element("text", { class: "count", x: edge.x, y: edge.y + 4, "text-anchor": "middle" }, edge.label);
 }
 
 function drawNode(node) {
@@ -86,7 +88,9 @@ function draw() {
   const { width, height } = graph.graph();
   const svg = element("svg", { width: Math.ceil(width), height: Math.ceil(height), viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Graph of the run" });
   svg.append(element("defs", {}, tip("tip"), tip("tip-went")));
-  for (const edge of graph.edges()) svg.append(drawEdge(graph.edge(edge)));
+  const edges = graph.edges().map((edge) => graph.edge(edge));
+  svg.append(...edges.map(drawWay));
+  svg.append(...edges.filter((edge) => edge.label).map(drawCount));
   for (const id of graph.nodes()) svg.append(drawNode(graph.node(id)));
   const { scrollLeft, scrollTop } = place;
   place.replaceChildren(svg);
