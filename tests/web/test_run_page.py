@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import html
+import json
+import re
+import sqlite3
+from pathlib import Path
+
 import pytest
 from starlette.testclient import TestClient
 
 from holdfast import SyncCheckpointer
+from holdfast.web.pages.run_timeline import WINDOW
 
 TABS = ("timeline", "graph", "state", "evidence", "journal", "forks")
 
@@ -25,3 +32,130 @@ def test_a_run_that_is_not_there_is_said_to_be_missing(client: TestClient) -> No
     answer = client.get("/runs/nothing")
     assert answer.status_code == 404
     assert "nothing" in answer.text
+
+
+def rows_of(text: str) -> list[str]:
+    """The names of the rows of a timeline."""
+    return [html.unescape(name) for name in re.findall(r'<a class="name"[^>]*>([^<]*)</a>', text)]
+
+
+def test_a_step_is_a_row_with_its_status_and_how_long_it_took(
+    cp: SyncCheckpointer, client: TestClient
+) -> None:
+    cp.save("r", {"n": 1}, step="fetch", duration=1.5)
+    cp.save("r", {"n": 2}, step="<b>parse</b>", duration=0.25)
+    text = client.get("/runs/r").text
+    assert rows_of(text) == ["fetch", "<b>parse</b>"]
+    assert "<b>parse" not in text
+    assert "1.5 s" in text
+    assert '<span class="sr">completed </span>' in text
+    assert "style=" not in text
+
+
+def test_the_drawer_shows_what_changed_and_the_command_for_it(
+    cp: SyncCheckpointer, client: TestClient
+) -> None:
+    cp.save("r", {"order": "open", "password": "hunter2"}, step="fetch")
+    cp.save("r", {"order": "paid", "password": "hunter2"}, step="pay")
+    part = client.get("/runs/r?tab=timeline&step=pay", headers={"hx-target": "drawer"}).text
+    whole = client.get("/runs/r?tab=timeline&step=pay").text
+    for text in (part, whole):
+        assert "@1 → @2" in text
+        assert "~ order" in text
+        assert "hunter2" not in text
+        assert "holdfast show r --step=pay" in text
+    assert part.lstrip().startswith('<aside id="drawer"')
+    assert rows_of(part) == []
+
+
+def test_rounds_are_folded_until_somebody_opens_them(
+    cp: SyncCheckpointer, client: TestClient
+) -> None:
+    for n in range(3):
+        cp.save("r", {"n": n}, step="train")
+    folded = client.get("/runs/r").text
+    assert rows_of(folded) == ["train"]
+    assert "3 rounds" in folded
+    assert 'aria-expanded="false"' in folded
+    assert rows_of(client.get("/runs/r?open=train").text) == ["train", "@1", "@2", "@3"]
+    assert rows_of(client.get("/runs/r?step=train&at=2").text) == ["train", "@1", "@2", "@3"]
+
+
+def test_many_steps_come_in_windows_and_are_found_on_the_server(
+    cp: SyncCheckpointer, client: TestClient
+) -> None:
+    cp.save_many({"run_id": "r", "state": n, "step": f"step {n:03}"} for n in range(450))
+    first = client.get("/runs/r").text
+    assert len(rows_of(first)) == WINDOW
+    assert "250 more rows" in first
+    where = re.search(r'id="more" hx-get="([^"]+)"', first)
+    assert where is not None
+    second = client.get(html.unescape(where[1])).text
+    assert rows_of(second)[0] == "step 200"
+    assert "50 more rows" in second
+    assert rows_of(client.get("/runs/r?find=STEP 44").text) == [f"step 44{n}" for n in range(10)]
+    assert "step 420" in rows_of(client.get("/runs/r?step=step 420").text), "it is in the window"
+
+
+def test_the_next_problem_leads_from_one_to_the_next(
+    cp: SyncCheckpointer, client: TestClient, tmp_path: Path
+) -> None:
+    for n in range(6):
+        cp.save("r", {"n": n}, step=f"s{n}")
+    with sqlite3.connect(tmp_path / "runs.db") as db:
+        db.execute("DELETE FROM holdfast_entries WHERE run = 'r' AND seq IN (2, 4)")
+    db.close()
+    assert "Next problem" in client.get("/runs/r").text
+    first = client.get("/runs/r/problem", follow_redirects=False).headers["location"]
+    assert "at=2" in first
+    page = client.get(first)
+    assert page.status_code == 200
+    assert "the entry is missing" in page.text
+    second = client.get("/runs/r/problem?step=@2&at=2", follow_redirects=False)
+    assert "at=4" in second.headers["location"]
+
+
+def test_a_step_that_is_not_there_leaves_the_page_as_it_is(
+    cp: SyncCheckpointer, client: TestClient
+) -> None:
+    cp.save("r", {}, step="fetch")
+    answer = client.get("/runs/r?step=nothing")
+    assert answer.status_code == 200
+    assert "has no step" in answer.text
+    assert rows_of(answer.text) == ["fetch"]
+
+
+def test_a_large_result_is_cut_shown_on_demand_and_downloaded(
+    cp: SyncCheckpointer, client: TestClient
+) -> None:
+    cp.save("r", {"text": "word " * 2000, "token": "secret"}, step="fetch")
+    text = client.get("/runs/r?step=fetch").text
+    assert "10.0 KB, show" in text
+    whole = client.get("/runs/r/result?step=fetch&at=1").text
+    assert whole.count("word") == 2000
+    file = client.get("/runs/r/result.json?step=fetch&at=1")
+    assert file.headers["content-disposition"].startswith("attachment")
+    assert file.json()["text"] == "word " * 2000
+    assert "secret" not in whole + file.text
+    assert client.get("/runs/r/result?at=77").status_code == 404
+
+
+def test_the_graph_is_drawn_from_data_and_is_a_table_too(
+    cp: SyncCheckpointer, client: TestClient
+) -> None:
+    for name in ("fetch", "parse", "fetch"):
+        cp.save("r", {}, step=name)
+    text = client.get("/runs/r?tab=graph").text
+    where = re.search(r'data-graph="([^"]+)"', text)
+    assert where is not None
+    drawn = json.loads(html.unescape(where[1]))
+    assert [node["name"] for node in drawn["nodes"]] == ["start", "fetch", "parse"]
+    assert "2 rounds" in text
+
+
+def test_a_graph_of_more_nodes_than_anyone_can_read_is_drawn_if_asked_for(
+    cp: SyncCheckpointer, client: TestClient
+) -> None:
+    cp.save_many({"run_id": "r", "state": n, "step": f"s{n}"} for n in range(501))
+    assert "data-graph" not in client.get("/runs/r?tab=graph").text
+    assert "data-graph" in client.get("/runs/r?tab=graph&all=1").text
