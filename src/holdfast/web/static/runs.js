@@ -138,6 +138,13 @@ setInterval(() => {
     element.textContent = span((Date.now() - Date.parse(element.dataset.since)) / 1000);
 }, 1000);
 
+// Nothing is stored when a process dies: what is under way is looked at now and then.
+setInterval(() => {
+  if (document.hidden || document.getElementById("live")?.dataset.kind !== "on") return;
+  const running = rowsOf().filter((row) => row.dataset.status === "running");
+  fetchRows(running.map((row) => row.dataset.run));
+}, 5000);
+
 // --- selection: two runs can be compared
 
 const picked = new Set();
