@@ -12,7 +12,7 @@ from holdfast.codec.summaries import is_summarised, summary
 from holdfast.errors.base import one_line
 from holdfast.integrations.langgraph import plain
 from holdfast.views.messages import said, who
-from holdfast.views.redaction import redacted
+from holdfast.views.redaction import HIDDEN, redacted
 from holdfast.views.words import size
 
 T = TypeVar("T")
@@ -72,6 +72,8 @@ def text_of(tree: Any, pointer: str = "", *, most: int = INLINE, messages: bool 
 
     With `messages`, one that looks like a message of an agent is what somebody says.
     """
+    if tree == HIDDEN:
+        return Text(HIDDEN, len(HIDDEN), pointer)
     if isinstance(tree, str):
         return Text(_clean(tree[:most]) if _is_prose(tree) else _compact(tree)[:most], len(tree),
                     pointer, len(tree) > most)  # fmt: skip

@@ -61,6 +61,39 @@ document.addEventListener("change", (event) => {
   if (event.target.matches("[data-submits]")) event.target.form.submit();
 });
 
+// --- live: run.js tells that the run has changed
+
+// New rows of a list that begins with the newest; rows that a rollback left behind say so now.
+async function refreshRows(list) {
+  const answer = await fetch(list.dataset.liveRows, { headers: { "HX-Request": "true" } });
+  if (!answer.ok) return;
+  const around = list.tagName === "TBODY" ? "table" : "ol";
+  const text = `<${around}>${await answer.text()}</${around}>`;
+  const fresh = new DOMParser().parseFromString(text, "text/html");
+  const newest = Number(list.querySelector("[data-seq]")?.dataset.seq ?? -1);
+  const first = list.firstElementChild;
+  for (const row of [...fresh.querySelectorAll("[data-seq]")]) {
+    if (Number(row.dataset.seq) > newest) {
+      row.classList.add("arrived");
+      list.insertBefore(row, first);
+      htmx.process(row);
+    } else {
+      const old = list.querySelector(`[data-seq="${row.dataset.seq}"]`);
+      if (old) old.classList.toggle("left", row.classList.contains("left"));
+    }
+  }
+  showTimes(list);
+}
+
+document.addEventListener("holdfast:run", () => {
+  const list = document.querySelector("[data-live-rows]");
+  if (list) refreshRows(list);
+  const claims = document.querySelector("[data-live]");
+  if (claims && claims.getAttribute("aria-busy") !== "true") {
+    htmx.ajax("GET", claims.dataset.live, { target: claims, swap: "morph:outerHTML" });
+  }
+});
+
 function move(by) {
   const links = [...document.querySelectorAll("#places a[data-panel], .entries a[data-entry]")];
   if (!links.length) return false;
