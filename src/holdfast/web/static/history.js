@@ -7,16 +7,22 @@ document.addEventListener("click", async (event) => {
   const link = event.target.closest("a[data-panel]");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   event.preventDefault();
-  const panel = document.getElementById("panel");
-  panel.setAttribute("aria-busy", "true");
-  await htmx.ajax("GET", link.dataset.panel, { target: panel, swap: "innerHTML" });
-  panel.removeAttribute("aria-busy");
-  history.pushState({ panel: true }, "", link.href);
-  mark(new URL(link.href).searchParams.get("at"));
+  history.pushState({ panel: link.dataset.panel }, "", link.href);
+  await show(link.dataset.panel);
 });
 
-addEventListener("popstate", () => {
-  if (document.getElementById("panel")) location.reload();
+async function show(address) {
+  const panel = document.getElementById("panel");
+  panel.setAttribute("aria-busy", "true");
+  mark(new URL(location.href).searchParams.get("at") ?? panel.dataset.newest);
+  await htmx.ajax("GET", address, { target: panel, swap: "innerHTML" });
+  panel.removeAttribute("aria-busy");
+}
+
+const first = document.getElementById("panel")?.dataset.panelNow;
+if (first) history.replaceState({ ...history.state, panel: first }, "");
+addEventListener("popstate", (event) => {
+  if (event.state?.panel) show(event.state.panel);
 });
 
 function mark(at) {
