@@ -19,13 +19,12 @@ from holdfast.errors import HoldfastError, InvalidIdError
 from holdfast.logs import logger
 from holdfast.web import live, monitoring, pages
 from holdfast.web.api import problems
-from holdfast.web.api.declaring import PREFIX
 from holdfast.web.api.routes import ROUTES as API
 from holdfast.web.executing import Executor
 from holdfast.web.rendering import STATIC, page
-from holdfast.web.security import Guard, TooLargeError
+from holdfast.web.security import Guard
 from holdfast.web.site import Site
-from holdfast.web.statuses import status_of
+from holdfast.web.statuses import TooLargeError, status_of
 
 _log: Final = logger()
 _Handler = Callable[[Request, Exception], Response]
@@ -89,7 +88,7 @@ def _for_whom(handler: _Handler) -> _Handler:
     """Tell programs of errors as documents, and people by pages."""
 
     def handle(request: Request, error: Exception) -> Response:
-        if request.scope["path"].startswith(f"{PREFIX}/"):
+        if request.scope["path"].startswith(f"{problems.PREFIX}/"):
             return problems.of_error(request, error)
         return handler(request, error)
 

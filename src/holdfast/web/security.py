@@ -20,7 +20,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from holdfast.web.api.problems import PREFIX, problem
 from holdfast.web.site import Site
+from holdfast.web.statuses import TooLargeError
 
 MAX_BODY: Final = 4 << 20
 """Bytes of a request's body: a state that is edited fits, or is edited with the command line."""
@@ -83,23 +85,19 @@ class Guard:
         settings = self._site.settings
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not _is_host(hosts[0], settings.names):
-            return _said(421, "this is not the host that you asked for; name it with --name")
+            return _said(scope, 421, "this is not the host that you asked for; name it with --name")
         if not _is_from_here(scope["method"], hosts[0], headers):
-            return _said(403, "a page of another site may not do this")
+            return _said(scope, 403, "a page of another site may not do this")
         if settings.tokens and _name_of(headers, settings.tokens) is None:
-            response = _said(401, "give a name and its token")
+            response = _said(scope, 401, "give a name and its token")
             response.headers["www-authenticate"] = 'Basic realm="holdfast", charset="UTF-8"'
             return response
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()) or len(length) > 12:
-            return _said(400, "content-length is not a number")
+            return _said(scope, 400, "content-length is not a number")
         if int(length) > MAX_BODY:
-            return _said(413, f"at most {MAX_BODY:,} bytes can be sent")
+            return _said(scope, 413, f"at most {MAX_BODY:,} bytes can be sent")
         return None
-
-
-class TooLargeError(Exception):
-    """More was sent than is accepted."""
 
 
 class _Limited:
@@ -117,7 +115,10 @@ class _Limited:
         return message
 
 
-def _said(status: int, text: str) -> Response:
+def _said(scope: Scope, status: int, text: str) -> Response:
+    """Why, for people; for programs as a document."""
+    if str(scope["path"]).startswith(f"{PREFIX}/"):
+        return problem(status, f"{text[:1].upper()}{text[1:]}.")
     return PlainTextResponse(f"{text}\n", status)
 
 

@@ -9,6 +9,10 @@ from holdfast.errors import HoldfastError
 from holdfast.views.errors import NotFoundError
 
 
+class TooLargeError(Exception):
+    """More was sent than is accepted."""
+
+
 class ReadOnlyError(HoldfastError):
     """Nothing can be changed here."""
 

@@ -89,6 +89,15 @@ def test_what_is_not_there_is_not_found(cp: SyncCheckpointer, client: TestClient
         problem(client.get(f"{API}{path}"), 404)
 
 
+def test_who_may_not_come_in_is_told_so_as_a_document(serving: Serving) -> None:
+    client = serving(tokens={"ann": "correct-horse-battery-staple"})
+    refused = client.get(f"{API}/runs")
+    problem(refused, 401)
+    assert refused.headers["www-authenticate"].startswith("Basic")
+    problem(client.get(f"{API}/runs", headers={"host": "evil.example"}), 421)
+    problem(client.post(f"{API}/runs", headers={"origin": "https://evil.example"}), 403)
+
+
 def test_nothing_is_written_unless_that_is_allowed(
     cp: SyncCheckpointer, client: TestClient
 ) -> None:

@@ -15,9 +15,6 @@ from holdfast.web.site import Site
 
 Schema = Mapping[str, Any]
 
-PREFIX: Final = "/api/v1"
-"""Where the API is."""
-
 JSON: Final = "application/json"
 LONGEST: Final = 2048
 """Characters of a text that is a parameter; ids are shorter."""

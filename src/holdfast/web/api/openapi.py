@@ -8,7 +8,8 @@ from typing import Any
 
 from holdfast import __version__
 from holdfast.web.api import problems
-from holdfast.web.api.declaring import JSON, PREFIX, Endpoint, Field, described
+from holdfast.web.api.declaring import JSON, Endpoint, Field, described
+from holdfast.web.api.problems import PREFIX
 from holdfast.web.api.schemas import COMPONENTS, named
 
 

@@ -12,8 +12,10 @@ from starlette.responses import Response
 from holdfast.codec.ascii_json import to_ascii
 from holdfast.logs import logger
 from holdfast.views.errors import message
-from holdfast.web.security import TooLargeError
-from holdfast.web.statuses import InvalidFieldError, status_of
+from holdfast.web.statuses import InvalidFieldError, TooLargeError, status_of
+
+PREFIX: Final = "/api/v1"
+"""Where the API is."""
 
 MEDIA: Final = "application/problem+json"
 _log: Final = logger()

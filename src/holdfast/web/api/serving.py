@@ -21,8 +21,8 @@ from holdfast.views import runs
 from holdfast.views.redaction import redacted
 from holdfast.web import paths  # noqa: F401 - ids in routes
 from holdfast.web.api import problems
-from holdfast.web.api.declaring import JSON, PREFIX, RUN_ID, Call, Endpoint, Field
-from holdfast.web.api.problems import ProblemError
+from holdfast.web.api.declaring import JSON, RUN_ID, Call, Endpoint, Field
+from holdfast.web.api.problems import PREFIX, ProblemError
 from holdfast.web.site import Site
 
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
