@@ -249,7 +249,7 @@ def test_htmx_is_led_to_what_was_done_and_told_of_it(writing: TestClient, failed
         f"/runs/{failed}/do/cancel", data={"by": "ann"}, headers={"hx-request": "true"}
     )
     assert answer.status_code == 200
-    assert json.loads(answer.headers["hx-location"])["path"] == f"/runs/{failed}"
+    assert answer.headers["hx-redirect"] == f"/runs/{failed}"
     assert json.loads(answer.headers["hx-trigger"]) == {"holdfast:done": "It is cancelled."}
 
 

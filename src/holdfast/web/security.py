@@ -37,7 +37,7 @@ HEADERS: Final = {
     ),
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",  # without it, forms would not say where they come from
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }

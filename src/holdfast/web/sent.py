@@ -80,6 +80,5 @@ def done(request: Request, to: str, text: str) -> Response:
     """Leads to the page that shows what was done, and says so where scripts run."""
     if request.headers.get("hx-request") != "true":
         return RedirectResponse(to, 303)
-    where = {"path": to, "target": "#main", "select": "#main", "swap": "outerHTML"}
-    headers = {"hx-location": to_ascii(where), "hx-trigger": to_ascii({"holdfast:done": text})}
+    headers = {"hx-redirect": to, "hx-trigger": to_ascii({"holdfast:done": text})}
     return Response(status_code=200, headers=headers)

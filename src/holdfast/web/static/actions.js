@@ -78,10 +78,25 @@ document.addEventListener("htmx:sendError", () => toast("The server can't be rea
 
 document.addEventListener("htmx:afterSwap", (event) => prepare(event.detail.elt ?? document));
 
+// The page that shows what was done is loaded next, and says so.
 document.addEventListener("holdfast:done", (event) => {
   document.getElementById("action")?.close();
-  toast(event.detail.value);
+  try {
+    sessionStorage.setItem("holdfast.done", event.detail.value);
+  } catch {
+    toast(event.detail.value);
+  }
 });
+
+function tellWhatWasDone() {
+  try {
+    const text = sessionStorage.getItem("holdfast.done");
+    sessionStorage.removeItem("holdfast.done");
+    if (text) toast(text);
+  } catch {
+    // Storage is switched off: the page itself shows it.
+  }
+}
 
 // --- JSON is checked while it is typed
 
@@ -159,3 +174,4 @@ addKeys({
 
 prepare(document);
 linkMine();
+tellWhatWasDone();
