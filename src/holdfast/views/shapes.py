@@ -216,6 +216,8 @@ def strip(shape: Shape, width: float) -> list[Bar]:
         pieces = list(_joined(pieces))
     if not shape.whole or len(pieces) > most:
         pieces = [("earlier", _SHORTEST), *pieces[1 - most :]]
+    least = _NOTABLE * sum(length for _, length in pieces)
+    pieces = [(what, max(length, least if what in _SHOWN else 0)) for what, length in pieces]
     room = width - _BETWEEN * (len(pieces) - 1)
     scale = min(1.0, room / max(1.0, sum(length for _, length in pieces)))
     bars: list[Bar] = []
@@ -230,6 +232,8 @@ _NARROWEST: Final = 3.0
 _BETWEEN: Final = 1.0
 _SHORTEST: Final = 5.0  # of a piece that took no time
 _PER_DECADE: Final = 4.5
+_SHOWN: Final = ("crash", "waits", "running")  # however many steps there are beside them
+_NOTABLE: Final = 0.08  # of the strip
 
 
 def _weight(seconds: float) -> float:

@@ -54,6 +54,24 @@ def _iso(when: datetime) -> str:
     return when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def _absolute(when: datetime) -> str:
+    """A point in time in UTC, until a script shows it in the reader's zone."""
+    return f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def _relative(when: datetime) -> str:
+    """A point in time as `relative` of app.js shows it: relative within a day."""
+    seconds = round((datetime.now(UTC) - when).total_seconds())
+    past = abs(seconds)
+    if past >= 86_400:
+        return _absolute(when)
+    if past < 2:
+        return "now"
+    number, unit = (past, "s") if past < 60 else (past // 60, "m")
+    text = f"{number} {unit}" if past < 3600 else f"{past // 3600} h"
+    return f"in {text}" if seconds < 0 else f"{text} ago"
+
+
 def _environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -64,6 +82,8 @@ def _environment() -> Environment:
     )
     made.filters["chip"] = lambda word: CHIPS.get(word, "can")
     made.filters["iso"] = _iso
+    made.filters["absolute"] = _absolute
+    made.filters["relative"] = _relative
     made.filters["thousands"] = lambda number: f"{number:,}"
     made.filters["micros"] = to_datetime
     made.filters["clock"] = lambda when: f"{when:%H:%M:%S}"
