@@ -89,6 +89,28 @@ def test_a_time_that_there_is_not_is_refused(client: TestClient) -> None:
     assert client.get("/overview/data?since=").status_code == 400
 
 
+def test_a_flow_that_there_cant_be_is_not_found(client: TestClient) -> None:
+    for path in ("/overview", "/overview/data", "/overview/part/counts"):
+        assert client.get(f"{path}?flow=a%00b").status_code == 404
+    assert client.get("/healthz").json()["lost_since"] is None
+
+
+def test_a_lost_store_says_since_when(
+    client: TestClient, cp: hf.SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*args: Any, **options: Any) -> Any:
+        raise hf.StoreUnavailableError("the server is gone")
+
+    _save(cp, "a", 1)
+    for name in ("counts", "tally", "listed", "due", "stats"):
+        monkeypatch.setattr(cp.store, name, lost)
+    answer = client.get("/overview")
+    assert answer.status_code == 503
+    assert "since" in answer.text
+    for path in ("data", "recent", "part/now", "part/steps", "part/health"):
+        assert client.get(f"/overview/{path}").status_code == 503, path
+
+
 @pytest.mark.parametrize(("since", "parts"), [("24h", 25), ("7d", 29), ("30d", 31)])
 def test_charts_have_a_number_for_every_part_of_the_time(
     client: TestClient, cp: hf.SyncCheckpointer, since: str, parts: int

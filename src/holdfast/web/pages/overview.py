@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from holdfast.model import check_id
 from holdfast.views import health, recent, statistics, words
 from holdfast.views.commands import Commands
 from holdfast.views.present import present, recent_flows
@@ -149,7 +150,8 @@ def _asked(request: Request) -> tuple[Site, Window, str | None]:
     window = WINDOWS.get(name)
     if window is None:
         raise HTTPException(400, f"since is one of {', '.join(WINDOWS)}")
-    return request.app.state.site, window, request.query_params.get("flow") or None
+    flow = request.query_params.get("flow") or None
+    return request.app.state.site, window, None if flow is None else check_id("flow", flow)
 
 
 def _recent(site: Site, window: Window, flow: str | None) -> Recent:
