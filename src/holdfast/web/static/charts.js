@@ -71,8 +71,8 @@ const CHARTS = {
   }),
   times: () => ({
     series: [
-      line("95 % took at most", "--ask-b", column("p95")),
-      line("half took at most", "--ok-b", column("median")),
+      line("95 % within", "--ask-b", column("p95")),
+      line("half within", "--ok-b", column("median")),
     ],
     show: span,
     log: true,
@@ -429,7 +429,9 @@ async function loadAll() {
 if (box) {
   document.addEventListener("holdfast:theme", drawAll);
   document.addEventListener("holdfast:zone", drawAll);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  for (const query of ["(prefers-color-scheme: dark)", "print"]) {
+    matchMedia(query).addEventListener("change", drawAll);
+  }
   box.addEventListener("keydown", readByKeys);
   new ResizeObserver(() => {
     for (const plot of plots.values()) {
