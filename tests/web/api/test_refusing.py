@@ -115,9 +115,10 @@ def test_nothing_is_written_unless_that_is_allowed(
         (b'{"bogus": 1}', 400),
         (b"[" * 100_000, 400),
         (b"\xff", 400),
+        (b'{"x": NaN}', 400),
         (b'{"x": "' + b"y" * 5_000_000 + b'"}', 413),
     ],
-    ids=["cut", "list", "text", "unknown", "nested", "no-utf8", "large"],
+    ids=["cut", "list", "text", "unknown", "nested", "no-utf8", "nan", "large"],
 )
 def test_a_body_that_is_none_is_refused(
     cp: SyncCheckpointer, serving: Serving, body: bytes, status: int

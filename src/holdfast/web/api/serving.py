@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
@@ -116,7 +116,7 @@ def _in_body(endpoint: Endpoint, request: Request, sent: bytes) -> dict[str, Any
     if media != JSON:
         raise ProblemError(415, f"The body is {media}.", f"Send {JSON}.")
     try:
-        found = json.loads(sent) if sent else {}
+        found = json.loads(sent, parse_constant=_refuse_constant) if sent else {}
     except (ValueError, RecursionError):
         raise ProblemError(400, "The body is not JSON.", "Send a JSON object.") from None
     if not isinstance(found, dict):
@@ -126,6 +126,10 @@ def _in_body(endpoint: Endpoint, request: Request, sent: bytes) -> dict[str, Any
         field.name: _checked(field, found[field.name]) if field.name in found else _missing(field)
         for field in endpoint.body
     }
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _refuse_unknown(given: Iterable[str], fields: Sequence[Field]) -> None:
