@@ -72,14 +72,6 @@ def value_at(cp: SyncCheckpointer, run: str, seq: int) -> Any:
     return redacted(value_of(cp, entry))
 
 
-def advice(run: str, seq: int, last_good: int | None) -> list[tuple[str, ...]]:
-    """The commands that help with a damaged entry: the name of each, the run, and the rest."""
-    found: list[tuple[str, ...]] = [("verify", run)]
-    if last_good is not None:
-        found.append(("rollback", run, str(last_good)))
-    return found
-
-
 def last_good(cp: SyncCheckpointer, run: str, before: int) -> int | None:
     """The newest checkpoint before a damaged entry that loads; None if none of the next few does."""
     tried = 0

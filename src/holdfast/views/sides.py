@@ -24,7 +24,7 @@ ROWS: Final = 400
 READ: Final = 32 << 20
 """Bytes of values that are read to compare them; beyond, only their sizes are compared."""
 
-LARGEST: Final = 32 << 20
+LARGEST: Final = 8 << 20
 """Bytes of two states that are compared."""
 
 _DEEPEST: Final = 20  # forks of forks

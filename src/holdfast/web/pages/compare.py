@@ -92,8 +92,9 @@ def _short(digest: str | None) -> str | None:
     return None if digest is None else digest[:12]
 
 
-def _worked(side: Side) -> str:
-    return words.span(sum(done.took or 0.0 for _, done in side.steps))
+def _worked(side: Side) -> str | None:
+    took = sum(done.took or 0.0 for _, done in side.steps)
+    return words.span(took) if took else None
 
 
 def _suggestions(site: Site, side: Side) -> list[str]:

@@ -72,7 +72,8 @@ def command_of(site: Site, run_id: str, action: str, at: str | None = None) -> s
             return commands.line("fork", run_id, *(() if at is None else (f"--at={at}",)))
         case "rollback":
             before = site.cp.list_checkpoints(run_id, limit=2)[-1:] if at is None else []
-            return commands.line("rollback", run_id, at or str(before[0].seq if before else 0))
+            to = at or str(before[0].seq if before else 0)
+            return commands.line("rollback", run_id, places=[to])
         case "deadline":
             return commands.line("resume", run_id, "--flow=MODULE:NAME")
         case "prune":

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.checkpoint import RunInfo
@@ -14,7 +13,8 @@ from holdfast.views import claims, verifying
 from holdfast.views.commands import Commands
 from holdfast.views.runs import of_id
 from holdfast.web.pages.shown_run import Badge, ShownRun, Tab
-from holdfast.web.rendering import page
+from holdfast.web.rendering import page, run_path
+from holdfast.web.sent import Sent, posted
 from holdfast.web.site import Site
 from holdfast.web.verifications import Verification, verifications
 
@@ -39,23 +39,25 @@ def evidence(request: Request) -> Response:
 
 
 def check(request: Request) -> Response:
-    """Check the claims now, and record nothing."""
-    return _begin(request, record=False)
+    """Check the claims now, and record nothing. A link alone does not begin it."""
+    return _begin(request, None, record=False)
 
 
-def verify(request: Request) -> Response:
-    """Check the claims now, and record what is found."""
+def verify(sent: Sent) -> Response:
+    """Check the claims now, and record what is found, with who asked for it if that is known."""
+    by = sent.who() if sent.request.state.who or sent.field("by") else None
+    return _begin(sent.request, by, record=True)
+
+
+def _begin(request: Request, by: str | None, *, record: bool) -> Response:
     site: Site = request.app.state.site
-    if not site.settings.allow_writes:
-        raise HTTPException(403, "This server is read-only: start it with --allow-writes.")
-    return _begin(request, record=True)
-
-
-def _begin(request: Request, *, record: bool) -> Response:
-    site: Site = request.app.state.site
+    from_page = request.headers.get("hx-request") == "true"
     with site.noting_outages():
         info = of_id(site.cp, request.path_params["run_id"])
-        verifications(site).begin(site, info.run_id, record=record, by=request.state.who)
+        if record or from_page:
+            verifications(site).begin(site, info.run_id, record=record, by=by)
+        if not from_page:
+            return RedirectResponse(run_path(info.run_id, tab=TAB.name), 303)
         return page(request, "run/evidence.html", run_id=info.run_id, **_shown(site, info))
 
 
@@ -86,5 +88,5 @@ TAB: Final = Tab(
 ROUTES: list[BaseRoute] = [
     Route("/runs/{run_id:id}/evidence", evidence),
     Route("/runs/{run_id:id}/check", check),
-    Route("/runs/{run_id:id}/verify", verify, methods=["POST"]),
+    Route("/runs/{run_id:id}/verify", posted(verify), methods=["POST"]),
 ]

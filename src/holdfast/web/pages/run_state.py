@@ -126,6 +126,8 @@ def _panel(
         "before_is": "",
         "nearest": None,
         "command": commands.line("show", info.run_id, f"--at={seq}"),
+        "fork": commands.line("fork", info.run_id, f"--at={seq}"),
+        "rollback": commands.line("rollback", info.run_id, places=[str(seq)]),
         "verify": commands.line("verify", info.run_id),
         "wide": commands.line("show", info.run_id, f"--at={seq}", "--full"),
     }

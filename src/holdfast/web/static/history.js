@@ -1,6 +1,6 @@
 // State, Evidence, Journal, Forks and Compare. Links work without it; it saves loading the page.
 
-import { addKeys, showTimes } from "./app.js";
+import { addKeys, memory, showTimes } from "/static/app.js";
 
 // A link with data-panel shows a checkpoint beside the list.
 document.addEventListener("click", async (event) => {
@@ -61,6 +61,12 @@ document.addEventListener("click", (event) => {
   const folded = button.closest("tbody").nextElementSibling;
   folded.hidden = !folded.hidden;
   button.setAttribute("aria-expanded", String(!folded.hidden));
+});
+
+// Who verifies is recorded: the name that was given with the last answer, if there is no token.
+document.addEventListener("htmx:configRequest", (event) => {
+  const name = memory.get("name");
+  if (name && event.detail.elt.matches("[data-records]")) event.detail.parameters.by = name;
 });
 
 document.addEventListener("change", (event) => {
