@@ -39,7 +39,7 @@ class Commands(NamedTuple):
             words = [*options, *where, "--", *words]
         else:
             words += [*options, *where]
-        return one_line(shlex.join(["holdfast", name, *words]) + note)
+        return " ".join(map(_quoted, ("holdfast", name, *words))) + note
 
     def resume(self, run_id: str, flows: Sequence[str] = (), source: str | None = None) -> str:
         """The command that continues a run, with the options that it needs here.
@@ -64,6 +64,15 @@ class Commands(NamedTuple):
         options += [f"--by={first.assignees[0]}"] if first.assignees else []
         options += [] if form else ["--with=JSON"]
         return self.line("answer", run_id, *options)
+
+
+def _quoted(word: str) -> str:
+    """A word as a shell reads it; what is not plainly visible is spelt as bash and zsh do."""
+    if word.isprintable():
+        return shlex.quote(word)
+    text = word.replace("\\", r"\\").replace("'", r"\'")
+    spelt = (char if char.isprintable() else f"\\U{ord(char):08x}" for char in text)
+    return f"$'{''.join(spelt)}'"
 
 
 def recorded(source: str) -> str:
