@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import holdfast as hf
+from holdfast.engine.people import requests
 from tests.web import serving
 from tests.web import small_flows as flows
 from tests.web.browser.browsing import PHONE, Visits, overflow
@@ -27,6 +28,7 @@ RUNS: Final[dict[str, Callable[[], Any]]] = {
     "digest-1": lambda: flows.digest(["a"]),
     "digest-2": lambda: flows.digest([]),
     "any-1": flows.anything,
+    "any-2": flows.anything,
 }
 FLOWS: Final = ("refund", "two", "digest", "anything")
 
@@ -72,7 +74,7 @@ def test_an_approval_is_given_and_the_run_continues(visit: Visits, writable: Ser
     dialog.get_by_role("button", name="Approve").click()
     says(page, "Answered: the run continues here.")
     expect(dialog).to_be_hidden()
-    expect(page.locator("#run-asks .ask-bar")).to_have_count(0)
+    expect(page.locator("#question-bar .ask-bar")).to_have_count(0)
     expect(page.locator("#run-header")).to_contain_text("Completed")
 
 
@@ -145,3 +147,13 @@ def test_dialogs_fit_a_phone(visit: Visits, writable: Served) -> None:
         assert overflow(page) <= 0
         page.get_by_role("link", name="Back").click()
         expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_a_question_that_somebody_else_answered_says_so(
+    visit: Visits, writable: Served, store: Path
+) -> None:
+    page = visit("/inbox?run=any-2&question=ask", of=writable)
+    expect(page.locator(".panel")).to_contain_text("any-2")
+    with hf.SyncCheckpointer(store) as cp:
+        cp.core.drive(requests.answer(cp.core, "any-2", "kelp", by="bob"))
+    expect(page.locator(".gone")).to_contain_text("not open any more")

@@ -39,7 +39,7 @@ async function open(href) {
   window.htmx?.process(shown);
   prepare(shown);
   if (!shown.open) shown.showModal();
-  shown.querySelector("[autofocus], textarea, input:not([type=hidden]), button, a")?.focus();
+  shown.querySelector("textarea, select, input:not([type=hidden]), button, a")?.focus();
 }
 
 document.addEventListener("click", (event) => {

@@ -1,0 +1,59 @@
+// The list of open questions follows the store. The form that somebody fills in is left alone.
+
+import { showTimes, toast } from "./app.js";
+import { listen } from "./live.js";
+
+const shown = () => document.querySelector("[data-asked]")?.dataset.asked;
+let fetching = false;
+let again = false;
+
+async function refresh() {
+  again = true;
+  if (fetching) return;
+  fetching = true;
+  try {
+    while (again && !document.hidden) {
+      again = false;
+      const answer = await fetch(location.href, { headers: { "HX-Request": "true" } });
+      if (!answer.ok) return;
+      show(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    }
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error; // the network: it is tried again
+  } finally {
+    fetching = false;
+  }
+}
+
+function show(fresh) {
+  const [list, made] = [document, fresh].map((page) => page.querySelector(".questions"));
+  for (const id of ["inbox-head", "inbox-tabs"]) {
+    const [old, next] = [document.getElementById(id), fresh.getElementById(id)];
+    if (old && next && !old.isEqualNode(next)) Idiomorph.morph(old, next, { morphStyle: "outerHTML" });
+  }
+  if (!list) {
+    if (made) location.reload(); // the first question
+    return;
+  }
+  const key = shown();
+  const isOpen = [...(made?.querySelectorAll("[data-key]") ?? [])].some((each) => each.dataset.key === key);
+  if (made && isOpen) {
+    for (const link of made.querySelectorAll("[data-key]")) {
+      if (link.dataset.key === key) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    }
+    if (!list.isEqualNode(made)) Idiomorph.morph(list, made, { morphStyle: "outerHTML" });
+  } else if (key && !document.querySelector(".gone")) {
+    const note = document.createElement("p");
+    note.className = "ask-t gone";
+    note.setAttribute("role", "status");
+    note.textContent = "This question is not open any more: somebody answered it, or its run has ended.";
+    document.querySelector(".panel .ends")?.before(note);
+    toast("The question that is shown is not open any more.");
+  }
+  showTimes();
+}
+
+if (document.getElementById("inbox-open")) {
+  listen({ runs: (ids, any) => (any || ids.length) && refresh() });
+}
