@@ -171,6 +171,7 @@ def test_only_so_many_pages_can_listen(client: TestClient, monkeypatch: pytest.M
     monkeypatch.setattr(module, "MOST_PAGES", 0)
     assert client.get("/events").status_code == 503
     assert client.head("/events").status_code == 503
+    assert client.get("/api/v1/events").status_code == 503
 
 
 def test_a_name_that_no_run_can_have_is_refused(client: TestClient) -> None:
@@ -185,12 +186,13 @@ def _events(answer: http.client.HTTPResponse) -> Iterator[dict[str, Any]]:
             yield json.loads(line[6:])
 
 
-def test_ctrl_c_ends_the_server_though_pages_listen(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", ["/events", "/api/v1/events"])
+def test_ctrl_c_ends_the_server_though_pages_listen(tmp_path: Path, path: str) -> None:
     store = tmp_path / "runs.db"
     with SyncCheckpointer(store) as cp, serving.serve(store) as served:
         connection = http.client.HTTPConnection(urlsplit(served.url).netloc, timeout=PATIENCE)
         with closing(connection):
-            connection.request("GET", "/events")
+            connection.request("GET", path)
             answer = connection.getresponse()
             assert answer.headers["content-type"].startswith("text/event-stream")
             told = _events(answer)
