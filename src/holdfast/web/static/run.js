@@ -72,8 +72,10 @@ addKeys({
 
 // --- what is unfolded: as many rows as are shown are asked for again
 
+const shown = () => links().length + (document.getElementById("more") ? 0 : 200);
+
 document.addEventListener("htmx:configRequest", (event) => {
-  if (event.detail.target?.id === "timeline") event.detail.parameters.shown = links().length;
+  if (event.detail.target?.id === "timeline") event.detail.parameters.shown = shown();
 });
 
 // --- live
@@ -82,6 +84,12 @@ const PARTS = ["run-header", "question-bar", "tabs", "timeline-tab", "graph-tab"
 const run = document.getElementById("run-header")?.dataset.run;
 let fetching = false;
 let again = false;
+
+// What the reader asked for while the page was fetched again must not be undone by it.
+let acts = 0;
+for (const name of ["htmx:beforeRequest", "htmx:afterSwap", "htmx:pushedIntoHistory"]) {
+  document.addEventListener(name, () => (acts += 1));
+}
 
 // What the reader opened, typed or asked for stays as it is.
 const callbacks = {
@@ -97,10 +105,16 @@ async function refresh() {
     while (again && !document.hidden) {
       again = false;
       const address = new URL(location.href);
-      if (links().length > 200) address.searchParams.set("shown", links().length);
+      address.searchParams.set("shown", shown());
+      const before = acts;
       const answer = await fetch(address, { headers: { "HX-Request": "true" } });
       if (!answer.ok) return;
-      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const text = await answer.text();
+      if (acts !== before) {
+        again = true;
+        continue;
+      }
+      const fresh = new DOMParser().parseFromString(text, "text/html");
       for (const id of PARTS) {
         const [old, made] = [document.getElementById(id), fresh.getElementById(id)];
         if (!old || !made || old.isEqualNode(made)) continue;
