@@ -25,9 +25,10 @@ from tests.web.serving import Served, serve
 
 DOCS: Final = Path(__file__).parents[2] / "docs/images/ui"
 PAGES: Final = {
-    **{name: path for name, path in general().items() if name in ("runs", "inbox", "overview")},
+    **general(),
+    "inbox": "/inbox?run=order-8841&question=approve_refund",
     "run": run_path("order-8841", step="charge_card"),
-    "compare": compare("order-8841@63", "order-8841-b@67"),
+    "compare": compare("order-8841", "order-8841-b"),
 }
 MORE: Final = {
     **{f"run-{name}": path for name, path in of_run("order-8841").items()},
@@ -87,9 +88,7 @@ def shop() -> Iterator[Served]:
             try:
                 assert live.stdout is not None
                 live.stdout.readline()
-                with serve(
-                    Path(directory) / store.NAME, "--allow-writes", cwd=Path(directory)
-                ) as served:
+                with serve(store.NAME, "--allow-writes", cwd=Path(directory)) as served:
                     yield served
             finally:
                 live.kill()
