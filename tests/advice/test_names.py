@@ -74,7 +74,7 @@ def options() -> dict[str, set[str]]:
 def test_every_parameter_that_a_message_names_exists() -> None:
     known = parameters() | {
         "allowed_msgpack_modules",  # LangGraph's
-        *("realm", "charset"),  # of HTTP
+        *("realm", "charset", "filename"),  # of HTTP
     }
     unknown = {
         (where, name)

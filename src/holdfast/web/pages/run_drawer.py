@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,6 +21,7 @@ from holdfast.views.legible import LARGEST, Text, legible, text_of
 from holdfast.views.redaction import redacted
 from holdfast.views.step_detail import Detail, Tried, detail_of
 from holdfast.views.steps import Execution
+from holdfast.web.downloads import attachment
 from holdfast.web.pages.known_steps import known_steps
 from holdfast.web.pages.run_rows import CHIPS
 from holdfast.web.pages.shown_run import ShownRun
@@ -95,9 +95,7 @@ def value_page(site: Site, run: ShownRun) -> Text:
 
 def download(site: Site, run: ShownRun) -> Response:
     """A result as a file, without what looks like a secret."""
-    text = json.dumps(redacted(_value(site, run)), ensure_ascii=False, indent=2)
-    headers = {"content-disposition": f'attachment; filename="result-{run.number("at")}.json"'}
-    return Response(text, media_type="application/json", headers=headers)
+    return attachment(redacted(_value(site, run)), f"{run.run_id}-{run.number('at')}")
 
 
 def _value(site: Site, run: ShownRun) -> Any:
