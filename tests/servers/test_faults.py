@@ -234,7 +234,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for_forever(kind: Kind, url
     """Its connection seems to be alive all the while."""
     stopped = (hf.OutcomeUnknownError, hf.StoreUnavailableError)  # it depends on what was asked
     server = kind.server.shared()
-    with closing(hf.open_store(url, answer_seconds=0.3)) as store:
+    with closing(hf.open_store(url, answer_seconds=2)) as store:  # which a busy one needs not
         store.append([entry("run", 0)])
         with server.frozen(), pytest.raises(stopped):
             store.append([entry("run", 1)])

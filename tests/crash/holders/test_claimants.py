@@ -14,7 +14,8 @@ from tests.effort import EFFORT
 
 CLAIMANTS = ("here", "there") * (2 if EFFORT == 1 else 4)
 EVERY_STEP = ("one", "two", "three")
-MANY = [pytest.param("sqlite", 50, id="sqlite"), pytest.param("postgres", 50, id="postgres")]
+RUNS = 20 if EFFORT == 1 else 50
+MANY = [pytest.param("sqlite", RUNS, id="sqlite"), pytest.param("postgres", RUNS, id="postgres")]
 FEW = [pytest.param("mysql", 10, id="mysql"), pytest.param("redis", 10, id="redis")]
 on_every_store = pytest.mark.parametrize(("kind", "count"), [*MANY, *FEW], indirect=["kind"])
 on_two_stores = pytest.mark.parametrize(("kind", "count"), MANY, indirect=["kind"])

@@ -14,7 +14,7 @@ from tests.crash.holders.journals import rows, slots, statuses
 from tests.waiting import PATIENCE
 
 NEVER = 10 * PATIENCE
-PROCESSES = setting("HOLDFAST_SHORT_LIVED", 60)
+PROCESSES = setting("HOLDFAST_SHORT_LIVED", 30)
 FEW = 4
 
 

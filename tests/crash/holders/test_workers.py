@@ -19,6 +19,7 @@ from tests.crash.holders.flows import comes_to
 from tests.crash.holders.hosts import Worker, World
 from tests.crash.holders.journals import failures, journals
 from tests.crash.holders.oracle import executions
+from tests.effort import EFFORT
 from tests.waiting import wait_until
 
 RUNS = setting("HOLDFAST_WORKER_RUNS", 60)
@@ -133,8 +134,8 @@ def test_idle_workers_do_not_take_the_runs_of_a_busy_one(world: World, tmp_path:
         "work", "there", dead_after=6.0, until={"one": str(over)}, args={"at_once": 10}
     )
     world.notes.wait_for("begin", 10)
-    idle = [world.start("work", dead_after=6.0, args={}) for _ in range(20)]
-    world.notes.wait_for("works", 21)
+    idle = [world.start("work", dead_after=6.0, args={}) for _ in range(6 * EFFORT)]
+    world.notes.wait_for("works", 1 + len(idle))
     time.sleep(7.0)  # longer than the busy one may be silent
     over.touch()
     world.notes.wait_for("completed", 10)
