@@ -2,16 +2,16 @@
 
 import os
 import secrets
-import webbrowser
 from typing import Any, Final
 
 import click
 
-from holdfast.cli import _flows, _options, _show
+from holdfast.cli import _options, _show
 from holdfast.cli._claims import Allowed, allowing
 from holdfast.cli._options import option, parse_pair
 from holdfast.cli._session import Session, as_command
 from holdfast.model import check_id
+from holdfast.project import project_settings
 from holdfast.urls import masked
 
 _PORT: Final = 8765
@@ -81,7 +81,7 @@ def command(
         allow_writes=allow_writes,
         tokens=known,
         names=names,
-        flows=[named.flow for named in _flows.load_all(flows)],
+        flows=_loaded(flows),
         verifier=allowed.verifier(),
     )
     with session.opened() as cp:
@@ -101,10 +101,21 @@ def command(
             else:
                 _show.say(f"holdfast at {address} ({masked(session.url)}, {may}); Ctrl-C stops it")
             if opens:
+                import webbrowser
+
                 webbrowser.open(address)
 
         with listening:
             serve(Site(cp, session.where, settings), listening, ready)
+
+
+def _loaded(names: tuple[str, ...]) -> list[Any]:
+    """The flows that are named here or in pyproject.toml."""
+    if not names and not project_settings()[1].get("flows"):
+        return []
+    from holdfast.cli import _flows  # graphs and pipelines, which most who look do without
+
+    return [named.flow for named in _flows.load_all(names)]
 
 
 def _tokens(given: tuple[str, ...]) -> dict[str, str]:
