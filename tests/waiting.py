@@ -21,11 +21,11 @@ PATIENCE: Final = 30.0
 
 
 @contextmanager
-def in_time() -> Iterator[None]:
-    """Fail if the block waits for something that lasts longer than `PATIENCE`."""
+def in_time(seconds: float = PATIENCE) -> Iterator[None]:
+    """Fail if the block waits for something that lasts longer than this."""
     begun = time.monotonic()
     yield
-    assert time.monotonic() - begun < PATIENCE, "it waited"
+    assert time.monotonic() - begun < seconds, "it waited"
 
 
 def wait_until(true: Callable[[], object], *, seconds: float = 60.0, every: float = 0.02) -> None:

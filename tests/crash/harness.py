@@ -74,7 +74,8 @@ class ForkServer:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(10)
+        with bounded(self._process):
+            self._process.wait()
         self._process.stdout.close()
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:

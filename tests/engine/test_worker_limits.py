@@ -14,6 +14,7 @@ from holdfast.model import Entry, permit_journal
 from holdfast.workflow import step, workflow
 from tests.engine.worked import Counting
 from tests.holders import as_another_process
+from tests.waiting import ENOUGH
 
 
 def test_a_limit_holds_also_while_a_worker_is_late_with_its_sign_of_life(
@@ -67,7 +68,7 @@ def test_many_runs_that_can_not_be_executed_here_keep_no_other_waiting(kept_url:
             worker = asyncio.create_task(
                 engine.work(new_job, at_once=100, stop=stop, listener=told.append)
             )
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(ENOUGH):
                 while await engine.status(last.id) != hf.Status.COMPLETED or len(told) < 252:
                     await asyncio.sleep(0.05)
             stop.set()
@@ -150,7 +151,7 @@ def test_many_runs_of_a_flow_with_a_limit_keep_no_other_flow_waiting(url: str) -
             last = await engine.submit(other(1), run_id="z")
             working = engine.work(slow, other, at_once=50, per_flow={"slow": 1}, stop=stop, drain=0)
             worker = asyncio.create_task(working)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(ENOUGH):
                 while await last.status() != hf.Status.COMPLETED:
                     await asyncio.sleep(0.05)
             over.set()
@@ -199,7 +200,7 @@ def test_a_permit_is_given_back_once_the_store_answers_again(
             while written < 2:
                 await asyncio.sleep(0.01)
             await a.submit(blocking(), run_id="blocking")
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(ENOUGH):
                 await blocks.wait()
                 second = await b.submit(other(2), run_id="second")
                 while not await b.work(per_flow=limits, until_idle=True, at_once=1):

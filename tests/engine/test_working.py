@@ -17,6 +17,7 @@ from holdfast.workflow import step, workflow
 from tests.engine.worked import Counting, Hanging, Waiting
 from tests.faults import FakeClock
 from tests.holders import as_another_process, dying
+from tests.waiting import ENOUGH
 
 calls: list[tuple[str, int]] = []
 
@@ -442,7 +443,7 @@ def test_a_worker_continues_what_its_own_process_left_also_in_a_store_of_its_own
             await asyncio.gather(task, return_exceptions=True)
             stop = asyncio.Event()
             worker = asyncio.create_task(engine.work(stop=stop))
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(ENOUGH):
                 while await engine.status("r") != hf.Status.COMPLETED:
                     await asyncio.sleep(0.02)
             stop.set()

@@ -12,6 +12,7 @@ import holdfast as hf
 from holdfast.documents import workflow_results
 from holdfast.engine.events import StepEvent
 from holdfast.events import Event
+from tests.waiting import ENOUGH
 
 E = TypeVar("E", bound=Event)
 X = TypeVar("X", bound=Exception)
@@ -88,11 +89,9 @@ def recorded(engine: hf.Engine, run_id: str) -> list[str]:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let others run until something is so."""
-    for _ in range(10_000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("it never came to be")
+    async with asyncio.timeout(ENOUGH):
+        while not condition():
+            await asyncio.sleep(0.001)
 
 
 def other_tasks() -> set[asyncio.Task[Any]]:

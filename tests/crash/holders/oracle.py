@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tests.crash.history import Line, Violation, read_history
-from tests.waiting import PATIENCE, wait_until
+from tests.waiting import ENOUGH, wait_until
 
 _LATE: Final = 0.3  # seconds: by so much, a thread that wakes up late was kept from running
 
@@ -88,7 +88,7 @@ class Notes:
         wanted = {"what": what, **fields}
         return [line for line in self.read() if wanted.items() <= line.items()]
 
-    def wait_for(self, what: str, count: int = 1, seconds: float = PATIENCE, **fields: Any) -> Line:
+    def wait_for(self, what: str, count: int = 1, seconds: float = ENOUGH, **fields: Any) -> Line:
         """Return the last of so many such lines once they are there."""
 
         def enough() -> bool:

@@ -17,7 +17,7 @@ from tests.crash.holders import flows, oracle
 from tests.crash.holders.hosts import DEAD_AFTER, World, stand_by
 from tests.crash.holders.journals import slots, statuses
 from tests.crash.holders.oracle import executions
-from tests.waiting import PATIENCE, in_time
+from tests.waiting import ENOUGH, PATIENCE, in_time
 
 EVERYWHERE = ("here", "there", "container")
 NEVER = 10 * PATIENCE  # a `dead_after` that no test waits for
@@ -134,11 +134,11 @@ def test_a_live_run_of_more_than_ten_thousand_entries_is_not_taken(world: World)
     )
     world.notes.wait_for("begin", step="last")
     for host in ("here", "there"):
-        with in_time():
+        with in_time(ENOUGH):  # it reads all of them
             world.start("resume", host, dead_after=NEVER, args={"runs": ["r"]}).done()
     assert [line["how"] for line in world.notes.find("outcome")] == ["RunActiveError"] * 2
     holder.kill()
-    with in_time():
+    with in_time(ENOUGH):  # it reads all of them
         world.start("recover", dead_after=NEVER).done()
     assert world.notes.find("recovered")[0]["runs"] == ["r"]
 
