@@ -7,7 +7,7 @@ import re
 import signal
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 import holdfast as hf
 from tests.web.browser.browsing import PHONE, Visits
@@ -79,6 +79,19 @@ def test_a_filter_is_shared_by_its_url(visit: Visits) -> None:
     page.locator(".cli-of-view").click()
     copied = page.evaluate("navigator.clipboard.readText()")
     assert copied.startswith("holdfast runs order-88 --store=")
+
+
+def test_typing_on_while_an_answer_comes_loses_nothing(visit: Visits) -> None:
+    page = visit("/runs")
+    held: list[Route] = []
+    page.route(re.compile(r"/runs\?.*q=order&"), lambda route: held.append(route))
+    page.locator("#search").press_sequentially("order")
+    while not held:
+        page.wait_for_timeout(50)
+    page.locator("#search").press_sequentially("-8836")
+    held.pop().continue_()
+    expect(page).to_have_url(re.compile("q=order-8836"))
+    expect(page.locator("#search")).to_have_value("order-8836")
 
 
 def test_it_works_without_javascript(visit: Visits) -> None:

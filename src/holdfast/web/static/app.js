@@ -225,6 +225,9 @@ addKeys({
   "?": ["this list", showKeys],
 });
 
+// What somebody types is not replaced by an answer to what was typed before.
+if (globalThis.Idiomorph) Idiomorph.defaults.ignoreActiveValue = true;
+
 setUpTheme();
 setUpZone();
 setUpMenu();

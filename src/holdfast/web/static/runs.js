@@ -46,8 +46,12 @@ async function work() {
   }
 }
 
-const isFirstPage = () => !new URLSearchParams(location.search).has("before") && !new URLSearchParams(location.search).has("after");
-const isBusy = () => document.activeElement?.closest("#filters") !== null && document.activeElement?.closest("#filters") !== undefined;
+function isFirstPage() {
+  const query = new URLSearchParams(location.search);
+  return !query.has("before") && !query.has("after");
+}
+
+const isBusy = () => Boolean(document.activeElement?.closest("#filters"));
 
 async function get(path) {
   const answer = await fetch(path, { headers: { "HX-Request": "true" } });
@@ -93,7 +97,7 @@ async function fetchNews() {
 }
 
 function morph(element, text, morphStyle) {
-  Idiomorph.morph(element, text, { morphStyle, ignoreActiveValue: true });
+  Idiomorph.morph(element, text, { morphStyle });
   refresh();
 }
 
