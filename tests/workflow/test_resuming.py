@@ -208,6 +208,35 @@ def test_a_flow_that_is_not_deterministic_is_refused_with_advice(engine: hf.Engi
     asyncio.run(main())
 
 
+def test_a_workflow_whose_parameters_no_longer_fit_its_run_is_refused(store: hf.Store) -> None:
+    @step
+    def fails(n: int) -> int:
+        raise ValueError(n)
+
+    @workflow("job")
+    async def old(n: int) -> int:
+        return await fails(n)
+
+    @workflow("job")
+    async def renamed(m: int) -> int:
+        return m
+
+    @workflow("job")
+    async def wants_more(n: int, m: int) -> int:
+        return n + m
+
+    @workflow("job")
+    async def takes_more(n: int, m: int = 1) -> int:
+        return n + m
+
+    with pytest.raises(hf.StepFailedError):
+        hf.Engine(store).run_sync(old(1), run_id="r")
+    for changed, why in ((renamed, "started with 'n'"), (wants_more, "started without 'm'")):
+        with pytest.raises(hf.FlowChangedError, match=why):
+            hf.Engine(store).resume_sync("r", flow=changed)
+    assert hf.Engine(store).resume_sync("r", flow=takes_more) == 2
+
+
 def test_another_version_needs_a_migration(engine: hf.Engine) -> None:
     calls = Calls()
 

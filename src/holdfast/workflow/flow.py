@@ -133,6 +133,19 @@ class Workflow(engine_flow.Flow[R_co], Generic[P, R_co]):
 
         return go_back(core, self, run_id, wanted, take_over=take_over)
 
+    def misfit(self, inputs: Mapping[str, Any]) -> str:
+        """Why the function can't be called with recorded inputs; empty if it can."""
+        known = self.signature.parameters
+        gone = [name for name in inputs if name not in known]
+        if gone:
+            return f"it was started with {gone[0]!r}, and the workflow takes {self.signature}"
+        missing = [
+            name
+            for name, each in known.items()
+            if name not in inputs and each.default is each.empty and each.kind not in _SEVERAL
+        ]
+        return f"it was started without {missing[0]!r}, which has no default" if missing else ""
+
     def ready(self, inputs: Mapping[str, Any]) -> Callable[[], Any]:
         """What starts the function: a generator, coroutine or body at its beginning.
 

@@ -55,7 +55,15 @@ class WorkflowProgram(Program):
 
     def begin(self, run_id: str, inputs: Stored) -> None:
         self._code.run_id, self._code.stored_form = run_id, self.stored_form
-        self._code.begin(self._flow.ready(inputs.value()))
+        given = inputs.value()
+        why = self._flow.misfit(given)
+        if why:
+            raise FlowChangedError(
+                run_id,
+                (why,),
+                "Give a new parameter a default, and keep the others; or start a new run.",
+            )
+        self._code.begin(self._flow.ready(given))
 
     def restore(self, history: History, *, wary: bool = False) -> int:
         self._code.wary, self._code.strict = wary, self.strict
