@@ -70,7 +70,7 @@ def test_nothing_is_changed_without_leave(
     assert "--allow-writes" in answer.text
     assert len(cp.timeline(failed)) == before
     shown = client.get(f"/runs/{failed}/do/{action}")
-    assert "This page can change nothing" in shown.text
+    assert "This server is read-only" in shown.text
 
 
 @pytest.mark.parametrize("action", ACTIONS)

@@ -42,7 +42,7 @@ def test_open_questions_are_listed_with_whom_they_are_for(writing: TestClient, s
     mine = writing.get("/inbox?mine=carl").text
     assert "Refund 219?" not in mine
     assert "Publish 1 pages?" in mine
-    assert "Nothing is asked" not in page
+    assert "No open questions" not in page
     assert "No open question matches" in writing.get("/inbox?overdue").text
 
 

@@ -20,7 +20,7 @@ LARGE: Final = 2 << 20
 """Bytes of a value that is not shown with its entry: it can be downloaded."""
 
 
-class Looked(NamedTuple):
+class EntryDetail(NamedTuple):
     """What can be read of an entry."""
 
     seq: int
@@ -31,8 +31,8 @@ class Looked(NamedTuple):
     value: Text | None  # None if it has none, or a large one
 
 
-def look(cp: SyncCheckpointer, run: str, seq: int) -> Looked:
-    """An entry of a run. Damage is told, not raised; raises `NotFoundError` if there is none."""
+def look(cp: SyncCheckpointer, run: str, seq: int) -> EntryDetail:
+    """An entry of a run. Damage is reported in the result. Raises `NotFoundError` if there is none."""
     journals = cp.core.journals
     damage = ""
     try:
@@ -44,7 +44,7 @@ def look(cp: SyncCheckpointer, run: str, seq: int) -> Looked:
         if entry is None:
             raise NotFoundError(f"run {run!r} has no entry {seq}")
     if entry is None:
-        return Looked(seq, None, damage, {}, None, None)
+        return EntryDetail(seq, None, damage, {}, None, None)
     meta: Any = None
     value: Text | None = None
     try:
@@ -53,7 +53,7 @@ def look(cp: SyncCheckpointer, run: str, seq: int) -> Looked:
             value = preview(value_of(cp, entry))
     except CheckpointCorruptedError as error:
         damage = damage or error.reason
-    return Looked(seq, entry, damage, _facts(entry), meta or None, value)
+    return EntryDetail(seq, entry, damage, _facts(entry), meta or None, value)
 
 
 def value_of(cp: SyncCheckpointer, entry: Entry) -> Any:

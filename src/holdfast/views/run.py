@@ -82,7 +82,7 @@ def show(
 
 
 def state_at(cp: SyncCheckpointer, info: RunInfo, place: str | None = None) -> State:
-    """The current state of a run, or the one at the checkpoint `place`; damage is told, not raised.
+    """The current state of a run, or the one at the checkpoint `place`; damage is reported.
 
     Raises `CheckpointNotFoundError` if there is no such checkpoint.
     """

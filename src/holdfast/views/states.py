@@ -91,7 +91,7 @@ def current(cp: SyncCheckpointer, info: RunInfo) -> int | None:
 
 
 def select(cp: SyncCheckpointer, info: RunInfo, seq: int) -> Selected:
-    """The checkpoint at a seq. Damage is told, not raised.
+    """The checkpoint at a seq. Damage is reported in the result.
 
     Raises `CheckpointNotFoundError` if there is none.
     """

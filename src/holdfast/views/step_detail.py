@@ -100,7 +100,7 @@ def choose(steps: Steps, step: str, at: int | None = None) -> Sequence[Execution
 def detail_of(
     cp: SyncCheckpointer, info: RunInfo, steps: Steps, step: str, at: int | None = None
 ) -> Detail:
-    """What is recorded about a step. Damage is told, not raised. Raises `NotFoundError`."""
+    """What is recorded about a step. Damage is reported in the result. Raises `NotFoundError`."""
     one = choose(steps, step, at)[-1]
     rounds = [other for other in steps.executions if other.group == one.group]
     if one.kind == "damage":

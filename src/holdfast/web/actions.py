@@ -70,7 +70,7 @@ def answer(
 
 
 def apply_deadline(site: Site, who: str | None, run_id: str) -> dict[str, Any]:
-    """Record what was to happen to the questions of a run that nobody answered in time."""
+    """Apply the default answers of a run's questions whose deadline has passed."""
     _check(site)
     threads.refuse(of_id(site.cp, run_id))
     core = site.cp.core

@@ -75,7 +75,7 @@ def _holdfast_error(request: Request, error: Exception) -> Response:
 
 
 def _too_large(request: Request, error: Exception) -> Response:
-    return page(request, "error.html", status=413, what="That is too much to send.", advice="")
+    return page(request, "error.html", status=413, what="The request is too large.", advice="")
 
 
 def _unforeseen(request: Request, error: Exception) -> Response:
@@ -84,7 +84,7 @@ def _unforeseen(request: Request, error: Exception) -> Response:
     return page(request, "error.html", status=500, what=what, advice="")
 
 
-def _for_whom(handler: _Handler) -> _Handler:
+def _page_or_problem(handler: _Handler) -> _Handler:
     """Tell programs of errors as documents, and people by pages."""
 
     def handle(request: Request, error: Exception) -> Response:
@@ -96,8 +96,8 @@ def _for_whom(handler: _Handler) -> _Handler:
 
 
 _HANDLERS: Final[Mapping[Any, Any]] = {
-    HTTPException: _for_whom(_http_error),
-    HoldfastError: _for_whom(_holdfast_error),
-    TooLargeError: _for_whom(_too_large),
-    Exception: _for_whom(_unforeseen),
+    HTTPException: _page_or_problem(_http_error),
+    HoldfastError: _page_or_problem(_holdfast_error),
+    TooLargeError: _page_or_problem(_too_large),
+    Exception: _page_or_problem(_unforeseen),
 }

@@ -97,7 +97,7 @@ class Live:
             self._watching, self._follows = None, False
 
     async def _watch(self) -> None:
-        """Watch until there is nobody to tell. An outage is told, and is no end."""
+        """Watch until there is nobody to tell. An outage is reported; watching continues."""
         while True:
             try:
                 async with (

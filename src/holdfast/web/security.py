@@ -85,18 +85,20 @@ class Guard:
         settings = self._site.settings
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not _is_host(hosts[0], settings.names):
-            return _said(scope, 421, "this is not the host that you asked for; name it with --name")
+            return _refusal(
+                scope, 421, "this is not the host that you asked for; name it with --name"
+            )
         if not _is_from_here(scope["method"], hosts[0], headers):
-            return _said(scope, 403, "a page of another site may not do this")
+            return _refusal(scope, 403, "a page of another site may not do this")
         if settings.tokens and _name_of(headers, settings.tokens) is None:
-            response = _said(scope, 401, "give a name and its token")
+            response = _refusal(scope, 401, "give a name and its token")
             response.headers["www-authenticate"] = 'Basic realm="holdfast", charset="UTF-8"'
             return response
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()) or len(length) > 12:
-            return _said(scope, 400, "content-length is not a number")
+            return _refusal(scope, 400, "content-length is not a number")
         if int(length) > MAX_BODY:
-            return _said(scope, 413, f"at most {MAX_BODY:,} bytes can be sent")
+            return _refusal(scope, 413, f"at most {MAX_BODY:,} bytes can be sent")
         return None
 
 
@@ -115,7 +117,7 @@ class _Limited:
         return message
 
 
-def _said(scope: Scope, status: int, text: str) -> Response:
+def _refusal(scope: Scope, status: int, text: str) -> Response:
     """Why, for people; for programs as a document."""
     if str(scope["path"]).startswith(f"{PREFIX}/"):
         return problem(status, f"{text[:1].upper()}{text[1:]}.")

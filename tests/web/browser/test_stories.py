@@ -99,7 +99,7 @@ def test_an_approval_is_given(visit: Visits, serve: Serve, directory: Path) -> N
     expect(asked).to_contain_text("Refund 40 EUR?")
     asked.get_by_label("Your name").fill("ann")
     asked.get_by_role("button", name="Approve").click()
-    expect(page.locator("main")).to_contain_text("Nothing is asked")
+    expect(page.locator("main")).to_contain_text("No open questions")
     page.goto("/runs/refund-7")
     expect(page.locator("#run-header .chip")).to_contain_text("Completed")  # by this very server
     expect(page.locator("#tab")).to_contain_text("refunded 40")

@@ -62,7 +62,7 @@ def of_error(request: Request, error: Exception) -> Response:
         found.headers.update(error.headers or {})
         return found
     if isinstance(error, TooLargeError):
-        return problem(413, "That is too much to send.")
+        return problem(413, "The request is too large.")
     status = status_of(error)
     if isinstance(error, InvalidFieldError):
         return problem(status, message(error), parameter=error.field)

@@ -150,7 +150,7 @@ def _checked(field: Field, value: Any) -> Any:
     if wrong:
         raise ProblemError(400, f"{wrong}.", field.text, parameter=field.name)
     if isinstance(value, str) and not _is_text(value):
-        raise _wrong(field.name, "holds what is no text")
+        raise _wrong(field.name, "contains NUL or invalid Unicode")
     try:
         return value if field.parse is None else field.parse(value)
     except ValueError as error:

@@ -167,7 +167,7 @@ def _cancel(sent: Sent, who: str) -> Response:
 def _deadline(sent: Sent, who: str) -> Response:
     told = actions.apply_deadline(sent.site, who, sent.run_id)
     to = "/inbox" if sent.field("back") == "inbox" else run_path(sent.run_id)
-    text = "What was to happen is recorded." if told["new"] else "Nothing is overdue any more."
+    text = "The default was applied." if told["new"] else "Nothing is overdue any more."
     return done(sent.request, to, text)
 
 

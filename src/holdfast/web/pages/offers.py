@@ -91,7 +91,7 @@ def offered(site: Site, info: RunInfo, word: str) -> Offered:
 
 
 def _main(site: Site, info: RunInfo, word: str, asks: bool) -> list[str]:
-    """What stands on the page, by name; the last is the first to be thought of."""
+    """The actions on the page, by name, in the order shown."""
     names = ["fork"]
     if not _is_of_flow(info):
         return names

@@ -114,7 +114,7 @@ def _rows(site: Site, info: RunInfo, request: Request, after: int | None) -> dic
     }
 
 
-def _advice(site: Site, info: RunInfo, looked: entries.Looked) -> list[tuple[str, str]]:
+def _advice(site: Site, info: RunInfo, looked: entries.EntryDetail) -> list[tuple[str, str]]:
     """What helps with a damaged entry, each with its command."""
     commands = Commands(site.where)
     found = [("See all that is damaged", commands.line("verify", info.run_id))]
