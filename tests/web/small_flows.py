@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import holdfast as hf
-from holdfast.workflow import approve, ask, step, workflow
+from holdfast.workflow import Retry, approve, ask, step, workflow
 
 broken: list[bool] = []
 """Something in it: the step `shaky` fails."""
+
+DATABASE: Final = "postgresql://ann:hunter2@db/runs"
+"""What should be shown without its password."""
 
 gate = threading.Event()
 begun = threading.Event()
@@ -103,6 +106,21 @@ async def anything() -> str:
 async def site() -> str:
     await fetch("a")
     return await shaky()
+
+
+@step(retry=Retry(2, backoff=0))
+def connects() -> None:
+    raise ConnectionError(f"no answer from {DATABASE}")
+
+
+@workflow
+async def connecting() -> None:
+    await connects()
+
+
+@workflow
+async def confirming() -> None:
+    await ask(f"Copy {DATABASE}?", returns=bool)
 
 
 @workflow

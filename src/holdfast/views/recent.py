@@ -22,6 +22,7 @@ from holdfast.heads import HOUR
 from holdfast.kernel.core import Core
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, verdict_journal
 from holdfast.store import RunFilter
+from holdfast.views.redaction import redacted
 from holdfast.views.statistics import Window, periods
 
 MOST_RUNS: Final = 2000
@@ -262,5 +263,5 @@ def _rank(given: list[tuple[float, str]], share: float) -> float:
 
 
 def _short(text: str) -> str:
-    found = one_line(text)
+    found = one_line(redacted(text))
     return found if len(found) <= _LONGEST else f"{found[: _LONGEST - 1]}…"

@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from holdfast import __version__
 from holdfast.checkpoint import to_datetime
 from holdfast.views import words
+from holdfast.views.redaction import redacted
 from holdfast.web.site import Site
 
 STATIC: Final = Path(__file__).parent / "static"
@@ -87,6 +88,7 @@ def _environment() -> Environment:
     made.filters["thousands"] = lambda number: f"{number:,}"
     made.filters["micros"] = to_datetime
     made.filters["clock"] = lambda when: f"{when:%H:%M:%S}"
+    made.filters["redacted"] = redacted
     made.filters["span"] = words.span
     made.filters["size"] = words.size
     made.globals["run_path"] = run_path
@@ -99,7 +101,7 @@ _TEMPLATES: Final = _environment()
 
 
 def page(request: Request, template: str, /, *, status: int = 200, **context: Any) -> Response:
-    """A page, or a part of one if htmx asks for it by the name of a block."""
+    """A page, or a part of one, from a template."""
     site: Site = request.app.state.site
     found = _TEMPLATES.get_template(template)
     context |= {

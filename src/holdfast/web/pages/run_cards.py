@@ -8,6 +8,7 @@ from holdfast.codec import readable
 from holdfast.codec.meta import Meta
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.views.legible import Field, fields_of, legible
+from holdfast.views.redaction import redacted
 from holdfast.views.steps import Steps
 from holdfast.web.pages.shown_run import ShownRun
 from holdfast.web.rendering import run_path
@@ -53,8 +54,8 @@ def _outcome(site: Site, run: ShownRun, steps: Steps) -> list[Card]:
     if steps.failure is not None and run.info.status == "failed":
         told = _read(site, run, steps.failure)
         if isinstance(told, dict):
-            error = f"{told.get('type', '')}: {told.get('message', '')}"
-            return [Card("Failure", [], error=error, trace=str(told.get("trace", "")))]
+            error = redacted(f"{told.get('type', '')}: {told.get('message', '')}")
+            return [Card("Failure", [], error=error, trace=redacted(str(told.get("trace", ""))))]
     if steps.result is not None:
         return [_card("Result", site, run, steps.result)]
     return []

@@ -72,7 +72,7 @@ def drawer_of(site: Site, run: ShownRun) -> Drawer | None:
         CHIPS.get(one.status, "can"),
         one,
         detail,
-        detail.attempts,
+        [_without_passwords(each) for each in detail.attempts],
         value,
         "State after it" if detail.kind == Kind.CHECKPOINT else "Result",
         run_path(run.run_id, at=one.seq, step=one.key).replace("?", "/result?", 1),
@@ -96,6 +96,14 @@ def value_page(site: Site, run: ShownRun) -> Text:
 def download(site: Site, run: ShownRun) -> Response:
     """A result as a file, without what looks like a secret."""
     return attachment(redacted(_value(site, run)), f"{run.run_id}-{run.number('at')}")
+
+
+def _without_passwords(attempt: Tried) -> Tried:
+    return attempt._replace(
+        error_type=redacted(attempt.error_type),
+        message=redacted(attempt.message),
+        trace=redacted(attempt.trace),
+    )
 
 
 def _value(site: Site, run: ShownRun) -> Any:

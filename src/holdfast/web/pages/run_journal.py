@@ -15,6 +15,7 @@ from holdfast.views import entries, moments
 from holdfast.views import run as views
 from holdfast.views.commands import Commands
 from holdfast.views.legible import LARGEST, legible, text_of
+from holdfast.views.redaction import redacted_moment
 from holdfast.views.runs import of_id
 from holdfast.web.downloads import attachment
 from holdfast.web.pages.shown_run import Badge, ShownRun, Tab
@@ -106,7 +107,8 @@ def _rows(site: Site, info: RunInfo, request: Request, after: int | None) -> dic
         limit=_ROWS + 1,
         kinds=(kind,) if kind else (),
     )
-    shown = views.in_words(site.cp, info, found[:_ROWS][::-1])[::-1]
+    said = views.in_words(site.cp, info, found[:_ROWS][::-1])[::-1]
+    shown = [redacted_moment(one) for one in said]
     return {
         "moments": [(one, moments.what(one), moments.note(one)) for one in shown],
         "older": len(found) > _ROWS,
