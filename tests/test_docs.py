@@ -21,6 +21,7 @@ import inspect
 import os
 import pkgutil
 import re
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -106,10 +107,26 @@ def run_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         for name in set(sys.modules) - known:
             if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
                 del sys.modules[name]
+        end_children(module)
         module.__dict__.clear()
         gc.collect()  # what a page leaves open is said here, and not in another test
     for path in sorted(tmp_path.glob("test_*.py")):
         run_pytest(page, path)
+
+
+def end_children(module: types.ModuleType) -> None:
+    """End the processes that a page started and, because a block failed, did not stop."""
+    for value in vars(module).values():
+        if isinstance(value, subprocess.Popen):
+            with value:
+                value.kill()
+
+
+def test_the_processes_of_a_page_end_with_it() -> None:
+    module = types.ModuleType("page")
+    exec("import subprocess; child = subprocess.Popen(['sleep', '600'])", vars(module))
+    end_children(module)
+    assert vars(module)["child"].returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "duckdb", "postgresql", "mysql"])
