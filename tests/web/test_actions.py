@@ -192,6 +192,13 @@ def test_a_state_that_can_not_be_is_refused_beside_the_editor(
     assert cp.run("copy") is None
 
 
+def test_an_id_that_can_not_be_is_refused_beside_its_field(writing: TestClient, done: str) -> None:
+    answer = post(writing, f"/runs/{done}/do/fork", new_id="a\x00b")
+    assert answer.status_code == 422
+    assert 'id="new_id-wrong"' in answer.text
+    assert 'id="state-wrong"' not in answer.text
+
+
 def test_a_large_state_is_forked_as_it_is_and_edited_elsewhere(
     writing: TestClient, cp: hf.SyncCheckpointer
 ) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from starlette.testclient import TestClient
 
 import holdfast as hf
 from holdfast.web import executing
-from tests.waiting import in_time, wait_until
+from tests.waiting import ENOUGH, in_time, wait_until
 from tests.web import small_flows as flows
 from tests.web.conftest import Serving
 
@@ -52,6 +54,33 @@ def test_an_answered_run_continues_here(
     flows.execute(store, lambda: flows.digest(["a"]), "digest-1")
     assert "This process executes it" in client.get("/inbox").text
     post(client, "/runs/digest-1/answer", question="ask", answer="true")
+    wait_until(lambda: status(cp, "digest-1") == "completed")
+
+
+def test_an_answer_that_comes_while_a_run_is_about_to_pause_continues_it(
+    client: TestClient,
+    cp: hf.SyncCheckpointer,
+    store: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The pause is durable before the task that executed the run has ended."""
+    flows.execute(store, lambda: flows.digest(["a"]), "digest-1")
+    executor = client.app.state.site.executor  # type: ignore[attr-defined]
+    resume, paused, answered = executor._engine.resume, threading.Event(), threading.Event()
+
+    async def resume_and_linger(run_id: str) -> Any:
+        try:
+            return await resume(run_id)
+        finally:
+            paused.set()
+            await asyncio.to_thread(answered.wait, ENOUGH)
+
+    monkeypatch.setattr(executor._engine, "resume", resume_and_linger)
+    executor.resume("digest-1")
+    assert paused.wait(ENOUGH)
+    post(client, "/runs/digest-1/answer", question="ask", answer="true")
+    asyncio.run_coroutine_threadsafe(asyncio.sleep(0), executor._loop).result(ENOUGH)
+    answered.set()
     wait_until(lambda: status(cp, "digest-1") == "completed")
 
 

@@ -25,7 +25,9 @@ from holdfast.engine.resume.activity import activity_of
 from holdfast.engine.resume.history import resume_requested
 from holdfast.errors import (
     CheckpointNotFoundError,
+    HoldfastError,
     InvalidAnswerError,
+    InvalidIdError,
     QuestionError,
     RunActiveError,
     RunExistsError,
@@ -137,6 +139,10 @@ def fork(
         origin = _source(site, run_id, place).checkpoint_id
         return _forked(new_id, None, origin, new=False)
     except (TypeError, ValueError) as error:
+        if isinstance(error, InvalidIdError) and error.what == "run_id":
+            raise InvalidFieldError("new_id", str(error)) from error
+        if isinstance(error, HoldfastError):
+            raise
         raise InvalidFieldError("state", str(error)) from error
     return _forked(made.run_id, made.checkpoint_id, made.origin, new=True)
 

@@ -53,7 +53,9 @@ class Executor:
         )
         self._loop = asyncio.new_event_loop()
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by run; of the loop's thread
+        self._again: set[str] = set()  # asked for while their task was under way
         self._problems: OrderedDict[str, str] = OrderedDict()
+        self._stopping = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast-ui-engine")
         self._thread.start()
@@ -63,7 +65,7 @@ class Executor:
         return flow in self._names
 
     def resume(self, run_id: str) -> None:
-        """Continue a run in the background. One that is under way here is left alone."""
+        """Continue a run in the background; one that is under way here, again when it stops."""
         with self._lock:
             self._problems.pop(run_id, None)
         self._loop.call_soon_threadsafe(self._begin, run_id)
@@ -92,10 +94,20 @@ class Executor:
         asyncio.run_coroutine_threadsafe(what, self._loop).result()
 
     def _begin(self, run_id: str) -> None:
-        if run_id not in self._tasks:
-            task = self._loop.create_task(self._execute(run_id))
-            self._tasks[run_id] = task
-            task.add_done_callback(lambda _: self._tasks.pop(run_id, None))
+        if run_id in self._tasks:
+            # It may have stopped just now, before it saw what it is to continue with.
+            self._again.add(run_id)
+            return
+        task = self._loop.create_task(self._execute(run_id))
+        self._tasks[run_id] = task
+        task.add_done_callback(lambda _: self._ended(run_id))
+
+    def _ended(self, run_id: str) -> None:
+        del self._tasks[run_id]
+        if run_id in self._again:
+            self._again.discard(run_id)
+            if not self._stopping:
+                self._begin(run_id)
 
     async def _execute(self, run_id: str) -> None:
         try:
@@ -123,6 +135,7 @@ class Executor:
                 self._problems.popitem(last=False)
 
     async def _finish(self) -> None:
+        self._stopping = True
         under_way = list(self._tasks.values())
         if under_way:
             await asyncio.wait(under_way, timeout=DRAIN)
