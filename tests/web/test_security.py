@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from holdfast.web.security import HEADERS, MAX_BODY
+from holdfast.web.site import Site
 from tests.web.conftest import Serving
 
 TOKEN = "correct-horse-battery-staple"
@@ -95,6 +96,31 @@ def test_every_answer_forbids_scripts_of_others(client: TestClient, path: str) -
     assert {name: answer.headers[name] for name in HEADERS} == HEADERS
     assert "set-cookie" not in answer.headers
     assert "unsafe" not in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("path", ["/runs", "/api/v1/runs", "/healthz"])
+def test_an_answer_to_what_nobody_foresaw_forbids_them_too(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("in our own code")
+
+    monkeypatch.setattr(Site, "noting_outages", broken)
+    answer = client.get(path)
+    assert answer.status_code == 500
+    assert "in our own code" not in answer.text
+    assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+    assert answer.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({"origin": "http://["}, 403), ({"authorization": b"Basic \xe9"}, 405)],
+)
+def test_headers_that_can_not_be_read_are_refused(
+    client: TestClient, headers: dict[str, str], status: int
+) -> None:
+    assert client.post("/runs", headers=headers).status_code == status
 
 
 def test_a_body_has_a_limit_also_if_its_length_is_not_said(client: TestClient) -> None:

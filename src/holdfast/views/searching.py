@@ -131,13 +131,13 @@ _LONGEST: Final = 200  # characters that are searched for
 
 def _begin(since: str) -> datetime | None:
     length = age(since)
-    if length is not None:
-        return datetime.now(UTC) - length
     try:
+        if length is not None:
+            return datetime.now(UTC) - length
         found = datetime.fromisoformat(since)
-    except ValueError:
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):  # it is no time, or there is none so early
         return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 class Found(NamedTuple):

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.errors import HoldfastError, InvalidIdError
 from holdfast.logs import logger
@@ -41,7 +42,7 @@ def make_app(site: Site) -> Starlette:
     ]
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, site=site)],
+        middleware=[Middleware(Guard, site=site), Middleware(_Unforeseen)],
         exception_handlers=_HANDLERS,
         lifespan=_lifespan,
     )
@@ -99,5 +100,31 @@ _HANDLERS: Final[Mapping[Any, Any]] = {
     HTTPException: _page_or_problem(_http_error),
     HoldfastError: _page_or_problem(_holdfast_error),
     TooLargeError: _page_or_problem(_too_large),
-    Exception: _page_or_problem(_unforeseen),
 }
+
+
+class _Unforeseen:
+    """Answers when anything else is raised.
+
+    Starlette does that outside of all middleware, where `Guard` would not add its headers.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = False
+
+        async def sending(message: Message) -> None:
+            nonlocal began
+            began = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except Exception as error:
+            if began or scope["type"] != "http":
+                raise
+            request = Request(scope)
+            response = await run_in_threadpool(_page_or_problem(_unforeseen), request, error)
+            await response(scope, receive, send)

@@ -7,12 +7,15 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import Checkpoint
 from holdfast.codec import readable
+from holdfast.codec.values import MAX_DEPTH
 from holdfast.operations.forking import SAME
 from holdfast.views.redaction import HIDDEN, redacted
 from holdfast.web.statuses import InvalidFieldError
 
 LARGEST: Final = 256 << 10
 """Characters of a state that is edited in a browser; larger ones are edited with the command line."""
+
+_DEEPEST: Final = 2 * MAX_DEPTH + 2  # levels of JSON: a tag such as $tuple is one of its own
 
 
 class Editable(NamedTuple):
@@ -53,6 +56,7 @@ def unhidden(source: Checkpoint, tree: Any) -> object:
 
     Raises `InvalidFieldError`.
     """
+    _refuse_too_deep(tree)
     before = readable.to_json(source.state)
     whole = _with_secrets(tree, before, redacted(before), "")
     try:
@@ -63,6 +67,21 @@ def unhidden(source: Checkpoint, tree: Any) -> object:
 
 def _text(tree: Any) -> str:
     return json.dumps(redacted(tree), indent=2, ensure_ascii=False)
+
+
+def _refuse_too_deep(tree: Any) -> None:
+    """Refuse what is nested so deep that functions which call themselves would fail."""
+    level = [tree]
+    for _ in range(_DEEPEST):
+        level = [
+            part
+            for each in level
+            if isinstance(each, dict | list)
+            for part in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return
+    raise InvalidFieldError("state", f"is nested deeper than {MAX_DEPTH} levels")
 
 
 def _with_secrets(new: Any, old: Any, shown: Any, path: str) -> Any:

@@ -1,4 +1,4 @@
-"""Ids in paths. Imported before any route is made."""
+"""Ids and numbers in paths. Imported before any route is made."""
 
 from __future__ import annotations
 
@@ -19,4 +19,17 @@ class _Id(Convertor[str]):
         raise NotImplementedError("see rendering.run_path")
 
 
+class _Seq(Convertor[int]):
+    """The number of an entry in a path, as far as stores count: `{seq:seq}`."""
+
+    regex = "[0-9]{1,18}"
+
+    def convert(self, value: str) -> int:
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        return str(value)
+
+
 register_url_convertor("id", _Id())
+register_url_convertor("seq", _Seq())

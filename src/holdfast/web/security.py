@@ -8,7 +8,6 @@ of each request are checked even where no token is needed.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import ipaddress
@@ -150,7 +149,10 @@ def _is_from_here(method: str, host: str, headers: Headers) -> bool:
         return site in ("none", "same-origin") or follows
     origin = headers.get("origin")
     if origin is not None:
-        parts = urlsplit(origin)
+        try:
+            parts = urlsplit(origin)
+        except ValueError:
+            return False
         if parts.scheme not in ("http", "https") or parts.netloc.lower() != host.lower():
             return False
     return site in ("none", "same-origin")
@@ -168,7 +170,7 @@ def _name_of(headers: Headers, tokens: Mapping[str, str]) -> str | None:
     if kind.lower() == "basic":
         try:
             name, _, given = base64.b64decode(given, validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:  # it is not base64, or not UTF-8
             given = ""
     elif kind.lower() != "bearer":
         given = ""

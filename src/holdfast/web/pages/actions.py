@@ -229,9 +229,10 @@ def _number(given: Fields, name: str) -> int | None:
     text = given.get(name, "").strip()
     if not text:
         return None
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= 999_999:
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= 6 else 0
+    if number < 1:
         raise InvalidFieldError(name, "must be a number from 1 to 999,999")
-    return int(text)
+    return number
 
 
 def _letters(count: int) -> str:

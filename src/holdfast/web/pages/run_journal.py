@@ -137,7 +137,7 @@ TAB: Final = Tab(
 )
 ROUTES: list[BaseRoute] = [
     Route("/runs/{run_id:id}/entries", rows),
-    Route("/runs/{run_id:id}/entries/{seq:int}", entry),
-    Route("/runs/{run_id:id}/entries/{seq:int}/value", value),
-    Route("/runs/{run_id:id}/entries/{seq:int}/download", download),
+    Route("/runs/{run_id:id}/entries/{seq:seq}", entry),
+    Route("/runs/{run_id:id}/entries/{seq:seq}/value", value),
+    Route("/runs/{run_id:id}/entries/{seq:seq}/download", download),
 ]

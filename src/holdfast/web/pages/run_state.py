@@ -176,7 +176,7 @@ def _number(request: Request, name: str) -> int | None:
 TAB: Final = Tab("state", "State", render, scripts=("history.js",), styles=("history.css",))
 ROUTES: list[BaseRoute] = [
     Route("/runs/{run_id:id}/states", checkpoints),
-    Route("/runs/{run_id:id}/states/{seq:int}", panel),
-    Route("/runs/{run_id:id}/states/{seq:int}/value", value),
-    Route("/runs/{run_id:id}/states/{seq:int}/download", download),
+    Route("/runs/{run_id:id}/states/{seq:seq}", panel),
+    Route("/runs/{run_id:id}/states/{seq:seq}/value", value),
+    Route("/runs/{run_id:id}/states/{seq:seq}/download", download),
 ]
