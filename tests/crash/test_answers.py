@@ -15,10 +15,11 @@ import pytest
 import holdfast as hf
 from holdfast.workflow import ask, parallel, step, workflow
 from tests.crash.harness import ROOT, url_of
+from tests.effort import EFFORT
 from tests.waiting import bounded
 
 KINDS = pytest.mark.parametrize("kind", ["sqlite", "file"])
-PEOPLE = 5
+PEOPLE = 5 if EFFORT == 1 else 8
 MOST = 100_000  # steps of a worker that nobody stops
 
 

@@ -1,4 +1,4 @@
-"""80 runs of 6 steps on 3 Dask workers, which are killed: all results, nothing recorded twice."""
+"""Many runs of 6 steps on 3 Dask workers, which are killed: all results, nothing recorded twice."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from distributed import Client, LocalCluster, as_completed
 
 import holdfast as hf
 from holdfast.integrations.dask import submit
+from tests.effort import EFFORT
 from tests.integrations.dask.conftest import kill
 from tests.integrations.dask.storm import STEPS, TABLES, voyage
 from tests.servers import postgres
 
-RUNS: Final = 80
-KILL_AFTER: Final = (15, 35, 55)  # results
+RUNS: Final = 80 if EFFORT == 1 else 200
+KILL_AFTER: Final = (15, 35, 55) if EFFORT == 1 else (25, 65, 105, 145)  # results
 
 
 def test_killed_workers_cost_neither_a_result_nor_a_recorded_step(
