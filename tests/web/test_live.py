@@ -145,6 +145,33 @@ async def test_an_outage_is_told_with_its_beginning_and_its_end(
 
 
 @awaited
+async def test_changes_are_told_again_after_an_error_that_nobody_foresaw(
+    cp: SyncCheckpointer, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_PROBE", 0.01)
+    failed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def broken(_: Live) -> None:
+        loop.call_soon_threadsafe(failed.set)
+        raise ZeroDivisionError
+
+    async with opened(site) as live:
+        events = live.listen().events()
+        with monkeypatch.context() as patch:
+            patch.setattr(Live, "_probe", broken)
+            await next_event(events)
+            async with asyncio.timeout(PATIENCE):
+                await failed.wait()
+        await asyncio.to_thread(cp.save, "later", {"n": 1})
+        async with asyncio.timeout(PATIENCE):
+            while (await next_event(events))[0] != "runs":
+                pass
+            await asyncio.to_thread(cp.save, "last", {"n": 1})
+            await until_told_of("last", events)
+
+
+@awaited
 async def test_streams_end_when_the_server_stops(site: Site) -> None:
     async with opened(site) as live:
         said = stream(live.listen(), as_event)

@@ -108,6 +108,8 @@ class Live:
                     tasks.create_task(self._tell_outages())
             except* HoldfastError as errors:
                 _log.warning("the web UI can't watch the store: %s", errors.exceptions[0])
+            except* Exception:  # noqa: BLE001 - else nobody would hear of changes again
+                _log.exception("the web UI failed to watch the store, and tries again")
             self._follows = False
             await asyncio.sleep(_PROBE)
 
