@@ -83,6 +83,12 @@ def test_a_page_of_another_site_can_send_nothing(
     assert client.post("/runs", headers=headers).status_code == 403
 
 
+def test_a_page_of_another_site_is_not_advised_to_allow_writes(client: TestClient) -> None:
+    answer = client.post("/api/v1/runs", headers={"origin": "https://evil.example"})
+    assert answer.status_code == 403
+    assert answer.json()["advice"] == "Send it from a page of this site, or from a program."
+
+
 def test_a_page_of_another_site_can_link_here_but_not_embed(client: TestClient) -> None:
     linked = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
     embedded = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}

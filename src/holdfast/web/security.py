@@ -43,6 +43,7 @@ HEADERS: Final = {
 """Sent with every response."""
 
 _READING: Final = ("GET", "HEAD")
+_FROM_HERE: Final = "Send it from a page of this site, or from a program."
 _NO_CACHE: Final = "no-store"
 
 
@@ -119,7 +120,8 @@ class _Limited:
 def _refusal(scope: Scope, status: int, text: str) -> Response:
     """Why, for people; for programs as a document."""
     if str(scope["path"]).startswith(f"{PREFIX}/"):
-        return problem(status, f"{text[:1].upper()}{text[1:]}.")
+        advice = _FROM_HERE if status == 403 else ""
+        return problem(status, f"{text[:1].upper()}{text[1:]}.", advice)
     return PlainTextResponse(f"{text}\n", status)
 
 
