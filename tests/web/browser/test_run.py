@@ -30,6 +30,7 @@ def test_steps_are_opened_left_and_walked_with_keys(visit: Visits) -> None:
     expect(rows.nth(1)).to_be_focused()
     page.go_back()
     expect(page.locator("#drawer")).to_be_visible()
+    page.wait_for_load_state()  # htmx has the page loaded again, and with it what knows the keys
     page.keyboard.press("]")
     expect(page.locator("#tab")).to_have_attribute("data-tab", "graph")
     expect(page.locator("#graph svg a").first).to_be_visible()

@@ -94,6 +94,36 @@ def test_typing_on_while_an_answer_comes_loses_nothing(visit: Visits) -> None:
     expect(page.locator("#search")).to_have_value("order-8836")
 
 
+def test_a_late_answer_of_another_filter_is_dropped(
+    tmp_path: Path, serve: Serve, visit: Visits
+) -> None:
+    store = tmp_path / "runs.db"
+    saved(store, "one")
+    page = visit("/runs", of=serve(store))
+    expect(page.locator("#live")).to_have_text("Live")
+    held: list[Route] = []
+    page.route(re.compile("quiet=1"), lambda route: held.append(route))
+    saved(store, "two")
+    while not held:
+        page.wait_for_timeout(50)
+    page.locator("#tabs").get_by_text("Open").click()
+    expect(page.locator("#tabs [aria-current]")).to_contain_text("Open")
+    page.evaluate(
+        """() => {
+            const tabs = () => document.querySelector("#tabs [aria-current]").textContent;
+            window.shown = [];
+            new MutationObserver(() => window.shown.push(tabs())).observe(
+                document.getElementById("main"), {subtree: true, childList: true, attributes: true})
+        }"""
+    )
+    late = held.pop()
+    page.route(re.compile("quiet=1"), lambda route: route.continue_())
+    late.continue_()
+    saved(store, "three")
+    expect(page.locator("[data-run=three]")).to_be_visible()
+    assert {text.strip("0123456789") for text in page.evaluate("window.shown")} == {"Open"}
+
+
 def test_it_works_without_javascript(visit: Visits) -> None:
     page = visit("/runs", java_script_enabled=False)
     page.locator("#search").fill("order-88")

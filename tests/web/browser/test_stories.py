@@ -134,22 +134,6 @@ def test_a_state_is_edited_forked_and_compared(
         expect(difference).to_contain_text(text)
 
 
-def test_a_filter_is_shared_by_its_address(visit: Visits) -> None:
-    mine = visit("/runs")
-    mine.get_by_role("link", name=re.compile("^Failed")).first.click()
-    expect(mine).to_have_url(re.compile("status=failed"))
-    expect(mine.locator("#tabs [aria-current]")).to_contain_text("Failed")
-    mine.locator("#search").fill("order")
-    expect(mine).to_have_url(re.compile("q=order"))
-    expect(mine.locator("#rows tr")).to_have_count(1)
-    theirs = visit(mine.url)
-    expect(theirs.locator("#rows tr")).to_have_count(1)
-    expect(theirs.locator("#rows")).to_contain_text("order-8836")
-    expect(theirs.locator("#search")).to_have_value("order")
-    mine.go_back()
-    expect(mine.locator("#rows tr")).not_to_have_count(1)
-
-
 def test_everything_can_be_reached_by_keys(visit: Visits) -> None:
     page = visit("/runs")
     page.keyboard.press("/")

@@ -61,8 +61,13 @@ async function get(path) {
 async function fetchListing() {
   const address = new URL(location.href);
   address.searchParams.set("quiet", "1");
+  const asked = location.href;
   const text = await get(address.pathname + address.search);
   if (text === null) return;
+  if (location.href !== asked) {
+    again = true; // another filter was chosen meanwhile
+    return;
+  }
   listedAt = Date.now();
   const before = new Set(rowsOf().map((row) => row.id));
   morph(page(), text, "outerHTML");
