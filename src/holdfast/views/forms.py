@@ -73,8 +73,10 @@ class FieldError(ValueError):
 
 def form_of(schema: Mapping[str, Any]) -> Field:
     """The form for an answer."""
-    made = _field(schema, schema, ROOT, ROOT, required=True, depth=0)
-    return made if _count(made) <= MOST_FIELDS else _json(ROOT, ROOT, schema, required=True)
+    # Schemas may refer to their parts again and again: what is too much is never made.
+    if _fields_in(schema, schema, depth=0, most=MOST_FIELDS) > MOST_FIELDS:
+        return _json(ROOT, ROOT, schema, required=True)
+    return _field(schema, schema, ROOT, ROOT, required=True, depth=0)
 
 
 def decision(form: Field) -> Field | None:
@@ -105,6 +107,18 @@ def at_fault(form: Field, problem: str) -> str:
 
 
 # --- from a schema to fields
+
+
+def _fields_in(part: Any, root: Mapping[str, Any], *, depth: int, most: int) -> int:
+    """How many fields a schema makes; more than `most` if it is more, and no matter how many."""
+    properties = resolved(part, root).get("properties")
+    found = 1
+    if isinstance(properties, dict) and depth < _DEEPEST:
+        for inner in properties.values():
+            if found > most:
+                break
+            found += _fields_in(inner, root, depth=depth + 1, most=most - found)
+    return found
 
 
 def _field(
@@ -212,10 +226,6 @@ def _limits(schema: Mapping[str, Any], **names: str) -> dict[str, str]:
 def _is_simple(schema: Mapping[str, Any]) -> bool:
     """Whether an item can be a line of text."""
     return kind_of(schema) in ("string", "integer", "number") and "enum" not in schema
-
-
-def _count(field: Field) -> int:
-    return 1 + sum(map(_count, field.fields))
 
 
 def _names(field: Field) -> Sequence[str]:

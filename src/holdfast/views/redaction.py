@@ -39,7 +39,10 @@ _SUFFIXES: Final = frozenset(
     ("hash", "hashed", "value", "text", "plain", "raw", "encoded", "base64", "b64", "pem", "json")
 )
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_IN_URL: Final = re.compile(r"(\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/?#:@]*:)[^\s/?#@]+(?=@)")
+# The password ends at the last @ of a word, and a port is none. It has a limit: texts may be long.
+_IN_URL: Final = re.compile(
+    r"(\b[a-zA-Z][a-zA-Z0-9+.-]{0,20}://[^\s/?#:@]{0,100}:)(?!\d{1,5}(?:[/?#]|$))[^\s\"'<>]{1,300}(?=@)"
+)
 _MAP: Final = "$map"  # of the readable form: pairs of a key and a value
 _NAMES: Final = ("name", "key", "header")
 

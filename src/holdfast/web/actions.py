@@ -184,7 +184,9 @@ def prune(
     with SyncCheckpointer(site.cp.store, retention=policy) as cp:
         cp.core.journals.keep_coded()
         would = pruning.document([pruning.sweep(cp, run_id, policy, dry_run=True)], dry_run=True)
-        digest = hashlib.sha256(to_ascii(would).encode()).hexdigest()[:32]
+        head = cp.core.journals.head(run_id)  # another one: something was saved or deleted since
+        seen = [would, None if head is None else head.entry_id.hex()]
+        digest = hashlib.sha256(to_ascii(seen).encode()).hexdigest()[:32]
         if preview is None:
             return {**would, "preview": digest}
         if preview != digest:

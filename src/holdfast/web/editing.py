@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import Checkpoint
 from holdfast.codec import readable
-from holdfast.codec.values import MAX_DEPTH
+from holdfast.codec.values import MAX_DEPTH, same
 from holdfast.operations.forking import SAME
 from holdfast.views.redaction import HIDDEN, redacted
 from holdfast.web.statuses import InvalidFieldError
@@ -58,9 +58,12 @@ def unhidden(source: Checkpoint, tree: Any) -> object:
     """
     _refuse_too_deep(tree)
     before = readable.to_json(source.state)
-    whole = _with_secrets(tree, before, redacted(before), "")
     try:
+        json.dumps(tree, ensure_ascii=False).encode()
+        whole = _with_secrets(tree, before, redacted(before), "")
         return readable.data_from_json(whole)
+    except InvalidFieldError:
+        raise
     except ValueError as error:
         raise InvalidFieldError("state", str(error)) from None
 
@@ -86,14 +89,12 @@ def _refuse_too_deep(tree: Any) -> None:
 
 def _with_secrets(new: Any, old: Any, shown: Any, path: str) -> Any:
     """The edited value, with what was hidden where it is still hidden."""
+    if same(new, shown):
+        return old
     if new == HIDDEN:
-        if shown != HIDDEN:
-            raise InvalidFieldError("state", f"the hidden value at {path or 'the top'} was moved")
-        return old
+        raise InvalidFieldError("state", f"the hidden value at {path or 'the top'} was moved")
     if isinstance(new, str) and HIDDEN in new:
-        if new != shown:
-            raise InvalidFieldError("state", f"the hidden part of {path or 'the top'} was changed")
-        return old
+        raise InvalidFieldError("state", f"the hidden part of {path or 'the top'} was changed")
     if isinstance(new, dict):
         olds = old if isinstance(old, dict) else {}
         seen = shown if isinstance(shown, dict) else {}
@@ -102,12 +103,20 @@ def _with_secrets(new: Any, old: Any, shown: Any, path: str) -> Any:
             for key, part in new.items()
         }
     if isinstance(new, list):
-        return [
-            _with_secrets(part, _item(old, at), _item(shown, at), f"{path}[{at}]")
-            for at, part in enumerate(new)
-        ]
+        items = list(zip(shown, old, strict=True)) if isinstance(shown, list) else []
+        return [_item(part, items, f"{path}[{at}]") for at, part in enumerate(new)]
     return new
 
 
-def _item(items: Any, at: int) -> Any:
-    return items[at] if isinstance(items, list) and at < len(items) else None
+def _item(new: Any, items: list[tuple[Any, Any]], path: str) -> Any:
+    """An item of an edited list. One with hidden values is found by what else it has."""
+    if HIDDEN not in json.dumps(new, ensure_ascii=False):
+        return new
+    found = [old for shown, old in items if same(shown, new)]
+    if found and all(same(old, found[0]) for old in found):
+        return found[0]
+    raise InvalidFieldError(
+        "state",
+        f"it is not known which hidden values {path} has, because the list was changed: write "
+        "the values, or leave the list as it is",
+    )

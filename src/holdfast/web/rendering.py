@@ -107,7 +107,8 @@ def page(request: Request, template: str, /, *, status: int = 200, **context: An
     context |= {
         "site": site,
         "may_write": site.settings.allow_writes,
-        "who": request.state.who,
+        "who": getattr(request.state, "who", None),  # of an error before anybody was let in
         "path": request.url.path,
     }
-    return HTMLResponse(found.render(context), status)
+    # A lone surrogate in a state has no form in UTF-8: browsers show it as unknown.
+    return HTMLResponse(found.render(context).encode("utf-8", "xmlcharrefreplace"), status)

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from holdfast.codec import readable
 from holdfast.codec.meta import Meta
 from holdfast.errors import CheckpointCorruptedError
-from holdfast.views.legible import Field, fields_of, legible
+from holdfast.views.legible import INLINE, Field, fields_of, legible
 from holdfast.views.redaction import redacted
 from holdfast.views.steps import Steps
 from holdfast.web.pages.shown_run import ShownRun
@@ -55,6 +55,7 @@ def _outcome(site: Site, run: ShownRun, steps: Steps) -> list[Card]:
         told = _read(site, run, steps.failure)
         if isinstance(told, dict):
             error = redacted(f"{told.get('type', '')}: {told.get('message', '')}")
+            error = error if len(error) <= INLINE else f"{error[:INLINE]}…"
             return [Card("Failure", [], error=error, trace=redacted(str(told.get("trace", ""))))]
     if steps.result is not None:
         return [_card("Result", site, run, steps.result)]
