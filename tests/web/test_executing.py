@@ -13,6 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import holdfast as hf
+from holdfast.graph import END, Graph
 from holdfast.web import executing
 from tests.waiting import ENOUGH, in_time, wait_until
 from tests.web import small_flows as flows
@@ -40,6 +41,12 @@ def client(serving: Serving) -> TestClient:
 def post(client: TestClient, path: str, **fields: Any) -> None:
     answer = client.post(path, data={"by": "ann", **fields}, follow_redirects=False)
     assert answer.status_code == 303, answer.text
+
+
+def client_list(client: TestClient) -> str:
+    text = client.get("/runs").text
+    assert " dead" not in text
+    return text
 
 
 def status(cp: hf.SyncCheckpointer, run: str) -> str:
@@ -144,6 +151,34 @@ def test_what_can_not_be_continued_here_says_so_on_its_page(
     assert status(cp, "two-1") == "failed"
 
 
+def test_a_fork_whose_state_does_not_fit_says_so_and_calls_no_process_dead(
+    serving: Serving, cp: hf.SyncCheckpointer, store: Path
+) -> None:
+    made = Graph(flows.Address, name="moves").add_node("pack", _move).add_node("move", _move)
+    graph = made.add_edge("pack", "move").add_edge("move", END).set_entry("pack").compile()
+    with hf.Engine(store) as engine:
+        engine.run_sync(graph(flows.Address("Oslo", 1)), run_id="moves-1")
+    client = serving(allow_writes=True, flows=[graph])
+    post(
+        client,
+        "/runs/moves-1/do/fork",
+        new_id="copy",
+        at="pack",
+        state='{"city": ["Bergen"], "zip": 1}',
+        **{"continue": "1"},
+    )
+    wait_until(lambda: "released the run" in client.get("/runs/copy").text)
+    text = client.get("/runs/copy").text
+    assert "Orphaned: it could not be continued here" in text
+    assert "expected str, found list" in text
+    assert " dead" not in text
+    assert 'class="crash"' not in text
+
+
+def _move(state: flows.Address) -> dict[str, Any]:
+    return {"zip": 2}
+
+
 def test_a_ui_that_stops_leaves_its_runs_to_workers(
     serving: Serving, cp: hf.SyncCheckpointer, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +191,12 @@ def test_a_ui_that_stops_leaves_its_runs_to_workers(
     assert flows.begun.wait(60)
     client.__exit__(None, None, None)
     assert status(cp, "waiting-1") == "running"
+    left = serving().get("/runs/waiting-1").text
+    assert "released the run at" in left
+    assert "nobody executes it" in left
+    assert " dead" not in left
+    assert 'class="crash"' not in left
+    assert "nobody executes it" in client_list(serving())
     flows.gate.set()
     with hf.Engine(store) as engine:
         assert engine.work_sync(flows.waiting, until_idle=True) == 1

@@ -62,7 +62,8 @@ class Row(NamedTuple):
 def row_of(cp: SyncCheckpointer, run: RunInfo) -> Row:
     """The row of a run. Raises only if the store can't be reached."""
     word, facts = runs.doing(cp, run)
-    shape = shape_of(cp, run.run_id, word)
+    left = word == runs.ORPHANED and not runs.has_died(word, facts)
+    shape = shape_of(cp, run.run_id, "left" if left else word)
     if shape.newest is None and shape.damaged:
         word = "damaged"
     return Row(
@@ -101,8 +102,9 @@ def _note(
         case "failed":
             found = _failure(cp, shape)
         case "orphaned":
-            text = f"{runs.nobody(facts.get('holder'))}, nobody took over"
-            found = Note(text, bad=True)
+            text = runs.nobody(facts.get("holder"))
+            died = runs.has_died(word, facts)
+            found = Note(f"{text}, nobody took over" if died else text, bad=True)
         case "paused":
             found = _pause(cp, run, shape)
         case "answered":

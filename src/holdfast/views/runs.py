@@ -1,6 +1,6 @@
 """Runs in lists: what each is doing, in a word and as a document."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import RunInfo, to_micros
@@ -75,6 +75,11 @@ def is_orphan_or_stopped(cp: SyncCheckpointer, run: RunInfo) -> bool:
 def place_of(run: RunInfo) -> Position:
     """Where a run is in lists."""
     return to_micros(run.started_at), run.run_id
+
+
+def has_died(word: str, facts: Mapping[str, Any]) -> bool:
+    """Whether the process of a run is dead, given what `doing` found. One that left it is not."""
+    return word == ORPHANED and facts.get("holder") not in (None, "unknown")
 
 
 def nobody(holder: str | None) -> str:

@@ -68,7 +68,10 @@ class Shape(NamedTuple):
 
 
 def shape_of(cp: SyncCheckpointer, run_id: str, word: str) -> Shape:
-    """The shape of a run that is shown with this word; see `holdfast.views.runs.doing`."""
+    """The shape of a run that is shown with this word; see `holdfast.views.runs.doing`.
+
+    An orphaned run whose process is not dead, but left it, has the word "left".
+    """
     entries = cp.core.journals.scan(run_id, newest_first=True, page=LOOKED_AT + 1)
     found = list(islice(entries, LOOKED_AT + 1))
     whole = len(found) <= LOOKED_AT
@@ -156,6 +159,7 @@ class _Pen:
         last: dict[str, What] = {
             "running": "running",
             "orphaned": "crash",
+            "left": "waits",
             "paused": "waits",
             "answered": "waits",
             "submitted": "queued",

@@ -340,7 +340,8 @@ class StepReader:
             return
         elif entry.kind == Kind.COMPLETE:
             self._result = entry.seq if entry.size else None
-        if entry.status != Status.RUNNING and entry.kind in _ENDS:
+        is_over = entry.status != Status.RUNNING or entry.kind == Kind.RELEASE
+        if is_over and entry.kind in _ENDS:
             self._end_spell(entry, _ENDS[entry.kind])
         self._marks.append(Mark(entry.seq, entry.at, entry.kind, text))
 

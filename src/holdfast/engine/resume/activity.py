@@ -16,7 +16,7 @@ from holdfast.model import Status
 class Activity(NamedTuple):
     """Whether a run is being executed, and by which process."""
 
-    holder: str | None  # host and pid, dead or alive; None if none is known
+    holder: str | None  # host and pid, dead or alive; None if none is known, or it left the run
     orphaned: bool  # the run is under way, and nobody executes it
     answered: bool  # it paused for an answer, which has come: it waits to be resumed
     due: datetime | None = None  # from then on workers continue it: it was submitted, sleeps, or
@@ -52,7 +52,9 @@ def activity_of(core: Core, run: RunInfo) -> Activity:
     if head is None or head.status != Status.RUNNING:
         return Activity(None, orphaned=False, answered=False)
     found = standing(core, head, bury=False)
-    holder = None if found.holder is None else found.holder.process.name
+    holder = None
+    if found.holder is not None and found.why != "released":
+        holder = found.holder.process.name
     orphaned = found.why is not None and not found.answered
     return Activity(holder, orphaned=orphaned, answered=found.answered)
 

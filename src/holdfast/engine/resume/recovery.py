@@ -44,7 +44,7 @@ class Orphan(NamedTuple):
     run_id: str
     flow: str | None
     step: str | None
-    holder: str  # the process that executed it: host and pid
+    holder: str  # the process that executed it: host and pid; "unknown" if it left the run
     since: datetime  # when it recorded its last entry
     answered: bool  # it, or a child run of it, paused for an answer, which has come
     undecided: bool = False  # its process is elsewhere, and may be alive
@@ -187,7 +187,7 @@ def _orphan(core: Core, head: Entry, bury: bool) -> Orphan | None:
         head.run,
         head.flow,
         head.step,
-        found.name,
+        "unknown" if found.why == "released" else found.name,
         since,
         found.answered,
         found.undecided,

@@ -80,14 +80,17 @@ def header_of(site: Site, shown: ShownRun) -> dict[str, Any]:
     return {
         "command": Commands(site.where).line("show", info.run_id),
         "parent": None if info.parent_id is None else run_path(info.parent_id),
-        "why": _why(shown, pause),
+        "why": _why(site, shown, pause),
         "worked": known.worked,
         "bytes": known.size,
     }
 
 
-def _why(shown: ShownRun, pause: Pause | None) -> str:
+def _why(site: Site, shown: ShownRun, pause: Pause | None) -> str:
     """What there is to say beside its status."""
+    executor = site.executor
+    if executor is not None and executor.problem(shown.run_id) is not None:
+        return "it could not be continued here"
     if shown.word == "orphaned":
         return nobody(shown.facts.get("holder"))
     if shown.word == "answered":

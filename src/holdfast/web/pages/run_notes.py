@@ -28,7 +28,7 @@ class Note(NamedTuple):
     parts: tuple[Part, ...]
 
 
-def notes_of(steps: Steps, *, orphaned: bool) -> list[Note]:
+def notes_of(steps: Steps, *, orphaned: bool, died: bool) -> list[Note]:
     """What happened between the processes of a run, oldest first."""
     found = list(_changes(steps))
     hidden = len(found) - _MOST
@@ -38,14 +38,16 @@ def notes_of(steps: Steps, *, orphaned: bool) -> list[Note]:
         found.insert(0, Note("new", (Part(text),)))
     if orphaned and steps.spells:
         last = steps.spells[-1]
+        ended = steps.last if died or last.end is None else last.end
+        wrote = "wrote its last entry" if died else "released the run"
         parts = (
-            Part(f"{_process(last)} wrote its last entry at "),
-            Part(at=to_datetime(steps.last)),
-            Part(" and is dead. Nobody executes the run: "),
+            Part(f"{_process(last)} {wrote} at "),
+            Part(at=to_datetime(ended)),
+            Part(f"{' and is dead' if died else ''}. Nobody executes the run: "),
             Part("holdfast recover", bold=True),
             Part(" continues it."),
         )
-        found.append(Note("orp", parts))
+        found.append(Note("orp" if died else "can", parts))
     for mark in steps.marks:
         if mark.kind == "rollback":
             went = Part(f"The run {mark.text} at "), Part(at=to_datetime(mark.at))

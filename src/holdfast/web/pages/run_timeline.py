@@ -13,7 +13,9 @@ from starlette.responses import RedirectResponse, Response
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.views.axis import Axis, Label, Tick
 from holdfast.views.errors import NotFoundError
+from holdfast.views.runs import has_died
 from holdfast.views.step_groups import Group
+from holdfast.views.step_reading import UNDER_WAY
 from holdfast.views.steps import Execution, Steps
 from holdfast.web.pages.known_steps import KnownSteps, known_steps
 from holdfast.web.pages.run_cards import cards_of
@@ -57,11 +59,12 @@ class Timeline:
 def timeline_of(site: Site, run: ShownRun, *, first: int | None = None) -> Timeline:
     """The rows from a place on; if none is given, from where the selected step is among them."""
     known = known_steps(site, run.info)
+    died = has_died(run.word, run.facts)
     if run.word == "orphaned":
-        known = KnownSteps(_cut_off(known.steps))
+        known = KnownSteps(_cut_off(known.steps, died=died))
     now = time.time_ns() // 1000
     steps, groups = known.steps, known.groups
-    axis = known.axis(now, orphaned=run.word == "orphaned")
+    axis = known.axis(now, orphaned=died)
     find = (run.asked("find") or "").strip()
     selected = _selected(run)
     opened = set(run.request.query_params.getlist("open"))
@@ -94,7 +97,11 @@ def render(site: Site, run: ShownRun) -> dict[str, Any]:
     timeline = timeline_of(site, run, first=run.number("from"))
     return {
         "timeline": timeline,
-        "notes": notes_of(timeline.steps, orphaned=run.word == "orphaned"),
+        "notes": notes_of(
+            timeline.steps,
+            orphaned=run.word == "orphaned",
+            died=has_died(run.word, run.facts),
+        ),
         **_drawer(site, run),
         "cards": cards_of(site, run, timeline.steps),
         **_links(run),
@@ -177,11 +184,20 @@ def next_problem(site: Site, run: ShownRun) -> Response:
     return RedirectResponse(where, 303)
 
 
-def _cut_off(steps: Steps) -> Steps:
-    """The steps of a run whose process died: what seemed to be under way was cut off."""
+def _cut_off(steps: Steps, *, died: bool) -> Steps:
+    """The steps of a run that nobody executes: what seemed to be under way was cut off.
+
+    A process that left it may not have begun what comes next.
+    """
+
+    def cut(one: Execution) -> Execution:
+        begun = died or one.tried or one.outputs or one.child
+        return one._replace(status="cut off" if begun else "not started")
+
     made = (
-        one._replace(status="cut off") if one.status == "running" else one
+        cut(one) if one.status == "running" else one
         for one in steps.executions
+        if died or one.key != UNDER_WAY
     )
     return steps._replace(executions=tuple(made))
 
