@@ -111,3 +111,18 @@ def test_an_error_of_megabytes_makes_no_page_of_megabytes(
 )
 def test_passwords_in_urls_are_hidden_whatever_they_hold(url: str, shown: str) -> None:
     assert redacted(url) == shown
+
+
+@pytest.mark.parametrize("name", ["flow", "thread", "owner", "q"])
+@pytest.mark.parametrize("text", ["%00", "%ED%A0%80", "%0A"])
+def test_a_filter_that_no_store_can_look_for_is_no_outage(
+    client: TestClient, cp: hf.SyncCheckpointer, name: str, text: str
+) -> None:
+    cp.save("r", 1)
+    assert client.get(f"/runs?{name}={text}").status_code == 200
+    assert client.get("/healthz").json()["lost_since"] is None
+
+
+def test_files_are_kept_by_browsers_and_pages_are_not(client: TestClient) -> None:
+    assert client.get("/static/app.js").headers["cache-control"] == "no-cache"
+    assert client.get("/runs").headers["cache-control"] == "no-store"

@@ -9,8 +9,9 @@ from holdfast.checkpoint import RunInfo, to_micros
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.engine.holding.lease import Holder
 from holdfast.engine.holding.observing import standing_of
+from holdfast.errors import InvalidIdError
 from holdfast.heads import Position, RunHead, label_text
-from holdfast.model import Entry, Status
+from holdfast.model import Entry, Status, check_id
 from holdfast.operations.listing import infos
 from holdfast.operations.reading import outages_named
 from holdfast.store import PAGE, RunFilter
@@ -62,12 +63,12 @@ class Query(NamedTuple):
         name, _, value = texts["label"].partition("=")
         return cls(
             status=status,
-            flow=texts["flow"],
-            thread=texts["thread"],
-            owner=texts["owner"],
+            flow=_name(texts["flow"]),
+            thread=_name(texts["thread"]),
+            owner=_name(texts["owner"]),
             since=texts["since"] if _begin(texts["since"]) else "",
             label=texts["label"] if label_text(name, value) else "",
-            q=texts["q"][:_LONGEST],
+            q=_name(texts["q"][:_LONGEST]),
             children=texts["children"] not in ("", "0"),
             asking=texts["asking"] not in ("", "0"),
         )
@@ -127,6 +128,14 @@ class Query(NamedTuple):
 
 
 _LONGEST: Final = 200  # characters that are searched for
+
+
+def _name(text: str) -> str:
+    """The text, if it can be a name in a store; no run has any other."""
+    try:
+        return check_id("filter", text)
+    except InvalidIdError:
+        return ""
 
 
 def _begin(since: str) -> datetime | None:

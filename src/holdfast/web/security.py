@@ -44,7 +44,6 @@ HEADERS: Final = {
 
 _READING: Final = ("GET", "HEAD")
 _FROM_HERE: Final = "Send it from a page of this site, or from a program."
-_NO_CACHE: Final = "no-store"
 
 
 class Guard:
@@ -63,12 +62,13 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
             return
         headers = Headers(scope=scope)
+        is_file = scope["path"].startswith("/static/")  # it has an etag, and no secrets
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 added = MutableHeaders(scope=message)
                 added.update(HEADERS)
-                added.setdefault("cache-control", _NO_CACHE)
+                added.setdefault("cache-control", "no-cache" if is_file else "no-store")
             await send(message)
 
         refusal = self._refusal(scope, headers)

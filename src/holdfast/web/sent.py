@@ -66,14 +66,22 @@ def posted(handle: Handle) -> Callable[[Request], Awaitable[Response]]:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if body and kind != FORM:
             raise HTTPException(415, f"Send it as {FORM}")
-        try:
-            text = body.decode("ascii")
-            pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MOST)
-        except ValueError:
-            raise HTTPException(400, "That form can't be read") from None
-        return await run_in_threadpool(handle, Sent(request, site, dict(pairs)))
+
+        def read_and_handle() -> Response:
+            return handle(Sent(request, site, _fields(body)))
+
+        return await run_in_threadpool(read_and_handle)  # a large form takes seconds to read
 
     return endpoint
+
+
+def _fields(body: bytes) -> dict[str, str]:
+    """The fields of a form. Raises `HTTPException`."""
+    try:
+        text = body.decode("ascii")
+        return dict(parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MOST))
+    except ValueError:
+        raise HTTPException(400, "That form can't be read") from None
 
 
 def done(request: Request, to: str, text: str) -> Response:

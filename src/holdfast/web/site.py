@@ -14,7 +14,7 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.engine.flow import Flow
 from holdfast.errors import CheckpointLoadError, HoldfastError, StoreUnavailableError
 from holdfast.evidence import EvidenceVerifier
-from holdfast.model import Status
+from holdfast.model import STORE_JOURNAL, Status
 from holdfast.store import RunFilter
 from holdfast.telemetry import Metrics
 from holdfast.urls import masked
@@ -100,4 +100,13 @@ class Site:
             with self._lock:
                 self.lost_since = self.lost_since or datetime.now(UTC)
             raise
-        self.lost_since = None
+        if self.lost_since is not None and self._answers():
+            self.lost_since = None
+
+    def _answers(self) -> bool:
+        """Whether the store can be read: what was told just now may have been known before."""
+        try:
+            self.cp.store.read(STORE_JOURNAL, limit=1, bodies=False)
+        except HoldfastError:
+            return False
+        return True
