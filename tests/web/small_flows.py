@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import holdfast as hf
-from holdfast.workflow import Retry, approve, ask, step, workflow
+from holdfast.workflow import Retry, approve, ask, sleep, step, workflow
 
 broken: list[bool] = []
 """Something in it: the step `shaky` fails."""
@@ -121,6 +121,11 @@ async def connecting() -> None:
 @workflow
 async def confirming() -> None:
     await ask(f"Copy {DATABASE}?", returns=bool)
+
+
+@workflow
+async def sleepy() -> None:
+    await sleep(3600)
 
 
 @workflow

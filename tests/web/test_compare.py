@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 import holdfast as hf
 from holdfast.cli.main import holdfast
+from tests.web import small_flows
 
 
 @pytest.fixture
@@ -108,3 +109,12 @@ def test_runs_of_other_kinds_and_without_checkpoints_can_be_compared(
 ) -> None:
     cp.save("text", "a text that is no dict")
     assert "the whole state" in compare(client, "text", "a run")
+
+
+def test_a_run_keeps_its_name_where_a_sentence_begins_with_it(
+    cp: hf.SyncCheckpointer, client: TestClient
+) -> None:
+    cp.save("Order-B", {"n": 1}, step="s")
+    with hf.Engine(cp.store, flows=[small_flows.two]) as engine:
+        engine.submit_sync(small_flows.two(), run_id="order-A")
+    assert "Order-A has no checkpoint yet." in compare(client, "order-A", "Order-B")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import json
 import re
@@ -11,8 +12,10 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+import holdfast as hf
 from holdfast import SyncCheckpointer
 from holdfast.web.pages.run_timeline import WINDOW
+from tests.web import small_flows
 
 TABS = ("timeline", "graph", "state", "evidence", "journal", "forks")
 
@@ -159,3 +162,19 @@ def test_a_graph_of_more_nodes_than_anyone_can_read_is_drawn_if_asked_for(
     cp.save_many({"run_id": "r", "state": n, "step": f"s{n}"} for n in range(501))
     assert "data-graph" not in client.get("/runs/r?tab=graph").text
     assert "data-graph" in client.get("/runs/r?tab=graph&all=1").text
+
+
+async def _sleeping(store: Path) -> None:
+    """A worker leaves a run that sleeps."""
+    async with hf.Engine(store) as engine:
+        await engine.submit(small_flows.sleepy(), run_id="r")
+        await engine.work(small_flows.sleepy, until_idle=True)
+
+
+def test_when_a_run_wakes_is_shown_in_the_zone_of_the_reader(
+    client: TestClient, tmp_path: Path
+) -> None:
+    asyncio.run(_sleeping(tmp_path / "runs.db"))
+    wakes = r'<time datetime="[^"]+Z" data-absolute>'
+    assert re.search(rf"sleeps until {wakes}", client.get("/runs/r").text)
+    assert re.search(rf"until {wakes}", client.get("/runs/r?tab=journal").text)

@@ -131,7 +131,7 @@ def _row(moment: Moment, longest: float) -> tuple[Any, ...]:
     bar = (
         "" if not moment.took or not longest else "━" * max(1, round(_BAR * moment.took / longest))
     )
-    told = note(moment)
+    told = str(note(moment))
     if not moment.current:
         told = f"left behind {told}".strip()
     return (

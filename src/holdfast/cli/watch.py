@@ -66,7 +66,7 @@ def _print(session: Session, moment: Moment) -> None:
         took = "" if moment.took is None else f"  {words.span(moment.took)}"
         line = _show.cell(f"{moment.at.astimezone():%H:%M:%S}  {moment.seq:>4}  ", "dim")
         line.add(painted(moment)).add(took)
-        if told := note(moment):
+        if told := str(note(moment)):
             line.add(f"  {_show.clean(told)}", "dim")
         _show.show(line)
     sys.stdout.flush()

@@ -1,7 +1,7 @@
 """The moments of a run's timeline, in words."""
 
-from datetime import timedelta
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
 
 from holdfast.operations.timeline import Moment
 from holdfast.views import words
@@ -46,15 +46,28 @@ def what(moment: Moment) -> str:
     return " ".join(filter(None, said)) or "saved"
 
 
-def note(moment: Moment) -> str:
+class Note(NamedTuple):
+    """What there is to say about a moment besides."""
+
+    text: str
+    until: datetime | None = None  # when it is to continue
+    link: str = ""  # the word before that time
+
+    def __str__(self) -> str:
+        if self.until is None:
+            return self.text
+        when = f"{self.link} {words.moment(self.until)}"
+        return f"{self.text}, {when}" if self.text else when
+
+
+def note(moment: Moment) -> Note:
     """What there is to say about it besides, with the time when it is to continue."""
     if moment.kind == "request":
-        return ""  # `what` has it
+        return Note("")  # `what` has it
     if moment.until is None or moment.until - moment.at < _SOON:
-        return moment.note
+        return Note(moment.note)
     link = {"fail": "again", "open": "to begin"}.get(moment.kind, "until")
-    when = f"{link} {words.moment(moment.until)}"
-    return f"{moment.note}, {when}" if moment.note else when
+    return Note(moment.note, moment.until, link)
 
 
 def beginning(first: Moment) -> str:

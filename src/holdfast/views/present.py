@@ -1,4 +1,4 @@
-"""What there is now that somebody may have to look at, from the index."""
+"""What there is now that somebody may have to look at, from the index and some journals."""
 
 from collections import Counter
 from datetime import datetime

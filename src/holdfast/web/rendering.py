@@ -88,6 +88,7 @@ def _environment() -> Environment:
     made.filters["thousands"] = lambda number: f"{number:,}"
     made.filters["micros"] = to_datetime
     made.filters["clock"] = lambda when: f"{when:%H:%M:%S}"
+    made.filters["sentence"] = lambda text: text[:1].upper() + text[1:]
     made.filters["redacted"] = redacted
     made.filters["span"] = words.span
     made.filters["size"] = words.size

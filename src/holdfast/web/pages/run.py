@@ -81,6 +81,7 @@ def header_of(site: Site, shown: ShownRun) -> dict[str, Any]:
         "command": Commands(site.where).line("show", info.run_id),
         "parent": None if info.parent_id is None else run_path(info.parent_id),
         "why": _why(site, shown, pause),
+        "until": None if pause is None or pause.why != "timer" else pause.until,
         "worked": known.worked,
         "bytes": known.size,
     }
@@ -95,6 +96,8 @@ def _why(site: Site, shown: ShownRun, pause: Pause | None) -> str:
         return nobody(shown.facts.get("holder"))
     if shown.word == "answered":
         return "waits to be resumed"
+    if pause is not None and pause.why == "timer" and pause.until is not None:
+        return "sleeps until"  # and the time follows
     text = "" if pause is None else str(pause)
     return "" if text == "was paused" else text
 

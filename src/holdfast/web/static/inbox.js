@@ -4,6 +4,7 @@ import { showTimes, toast } from "./app.js";
 import { listen } from "./live.js";
 
 const shown = () => document.querySelector("[data-asked]")?.dataset.asked;
+const LISTING_EVERY = 2000; // milliseconds between two fetches of the whole list
 let fetching = false;
 let again = false;
 
@@ -17,6 +18,7 @@ async function refresh() {
       const answer = await fetch(location.href, { headers: { "HX-Request": "true" } });
       if (!answer.ok) return;
       show(new DOMParser().parseFromString(await answer.text(), "text/html"));
+      await new Promise((resolve) => setTimeout(resolve, LISTING_EVERY));
     }
   } catch (error) {
     if (!(error instanceof TypeError)) throw error; // the network: it is tried again
