@@ -13,6 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import holdfast as hf
+from holdfast.engine.people.going_back import refuse_if_executed
 from holdfast.graph import END, Graph
 from holdfast.web import executing
 from tests.waiting import ENOUGH, in_time, wait_until
@@ -207,3 +208,17 @@ def test_a_ui_that_stops_leaves_its_runs_to_workers(
 def test_without_leave_to_write_nothing_is_executed(serving: Serving, store: Path) -> None:
     client = serving(flows=flows.ALL)
     assert client.app.state.site.executor is None  # type: ignore[attr-defined]
+
+
+def test_a_run_is_not_rolled_back_while_a_process_executes_it(
+    client: TestClient, cp: hf.SyncCheckpointer, store: Path
+) -> None:
+    with hf.Engine(store) as engine:
+        engine.submit_sync(flows.slow(), run_id="slow-1")
+    post(client, "/runs/slow-1/do/pause")
+    post(client, "/runs/slow-1/do/resume")
+    assert flows.begun.wait(60)
+    head = cp.core.journals.head("slow-1")
+    assert head is not None
+    with pytest.raises(hf.RunActiveError, match="pause it first"):
+        refuse_if_executed(cp.core, head)

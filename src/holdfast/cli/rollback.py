@@ -7,6 +7,7 @@ import click
 from holdfast.cli import _options, _show
 from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
+from holdfast.engine.people.going_back import rollback_unheld
 from holdfast.views import threads
 
 
@@ -18,7 +19,8 @@ def command(session: Session, run: str, where: str, by: str | None) -> None:
     """Make an earlier checkpoint of RUN the current one; resume the run to continue from there.
 
     WHERE is a seq, RUN@SEQ, or a step: its newest checkpoint. Later checkpoints stay in the
-    history, and you can roll back to them. The effects of steps are not undone.
+    history, and you can roll back to them. The effects of steps are not undone. A run that a living
+    process executes is refused: pause it first.
 
     Subgraphs of a LangGraph thread are runs of their own. Those that stay at what they saved later
     are listed, each with the command that puts it back.
@@ -26,7 +28,8 @@ def command(session: Session, run: str, where: str, by: str | None) -> None:
     with session.opened() as cp:
         info = find_run(cp, run)
         run_id = info.run_id
-        found = cp.rollback(run_id, checkpoint_id=find_place(cp, run_id, where), by=by)
+        place = find_place(cp, run_id, where)
+        found, _ = cp.core.drive(rollback_unheld(cp.core, run_id, place, by=by))
         ahead = threads.ahead(cp, found.checkpoint_id) if info.flow == threads.FLOW else []
     document: dict[str, Any] = {
         "run_id": run_id,

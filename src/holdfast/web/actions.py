@@ -12,16 +12,15 @@ import hashlib
 from datetime import timedelta
 from typing import Any
 
-from holdfast.checkpoint import Checkpoint, RunInfo
+from holdfast.checkpoint import Checkpoint
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec import readable
 from holdfast.codec.ascii_json import to_ascii
 from holdfast.codec.meta import Meta
 from holdfast.codec.values import same
-from holdfast.engine.people import requests, resuming
+from holdfast.engine.people import going_back, requests, resuming
 from holdfast.engine.people.dialog import Dialog
 from holdfast.engine.people.questions import DEADLINE
-from holdfast.engine.resume.activity import activity_of
 from holdfast.engine.resume.history import resume_requested
 from holdfast.errors import (
     CheckpointNotFoundError,
@@ -29,9 +28,7 @@ from holdfast.errors import (
     InvalidAnswerError,
     InvalidIdError,
     QuestionError,
-    RunActiveError,
     RunExistsError,
-    RunFinishedError,
 )
 from holdfast.logs import about, logger
 from holdfast.model import OF_CHILD, Kind, Retention, Status
@@ -152,11 +149,8 @@ def rollback(site: Site, who: str | None, run_id: str, at: str) -> dict[str, Any
     _check(site)
     info = of_id(site.cp, run_id)
     place = find_place(site.cp, run_id, at)
-    _refuse_if_held(site, info)
-    head, target = site.cp.core.journals.head(run_id), _source(site, run_id, place)
-    new = head is None or head.kind != Kind.ROLLBACK or head.parent != target.seq
-    if new:
-        site.cp.rollback(run_id, checkpoint_id=place, by=who)
+    core = site.cp.core
+    target, new = core.drive(going_back.rollback_unheld(core, run_id, place, by=who))
     document: dict[str, Any] = {"run_id": run_id, "checkpoint_id": place, "step": target.step}
     document["new"] = new
     if info.flow == threads.FLOW:
@@ -294,14 +288,3 @@ def _forked(
     run_id: str, checkpoint_id: str | None, origin: str | None, *, new: bool
 ) -> dict[str, Any]:
     return {"run_id": run_id, "checkpoint_id": checkpoint_id, "origin": origin, "new": new}
-
-
-def _refuse_if_held(site: Site, info: RunInfo) -> None:
-    """Raise while a living process executes the run: it would lose what it does."""
-    found = activity_of(site.cp.core, info)
-    if info.status == Status.RUNNING and not found.orphaned and not found.answered:
-        raise RunActiveError(
-            info.run_id, info.status, found.holder or "", "pause it first, and then roll it back"
-        )
-    if info.status == Status.DELETED:
-        raise RunFinishedError(info.run_id, info.status)
