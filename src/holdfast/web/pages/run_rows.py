@@ -195,7 +195,11 @@ class Drawing:
         """Where a process that took the run over found these finished."""
         if not self._spells:
             return
-        done = [one.seq for one in members if one.current and one.seq is not None and one.end]
+        done = [
+            one.seq
+            for one in members
+            if one.current and one.seq is not None and one.end and one.status != "failed"
+        ]
         if not done:
             return
         first = min(done)
