@@ -6,6 +6,7 @@ import html
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def test_a_failed_run_is_retried_by_a_worker_and_says_so_until_then(
         assert answer.status_code == 303
     assert notes(cp, failed).count("resume, by ann") == 1
     page = writing.get(f"/runs/{failed}").text
-    assert "waits for a worker, and none of its flow is alive" in page
+    assert "none of its flow is alive" in page
     assert "holdfast worker" in page
     with hf.Engine(store) as engine:
         engine.work_sync(flows.site, until_idle=True)
@@ -282,3 +283,34 @@ def test_every_command_that_a_page_shows_does_what_it_says(
         assert words[0] == "holdfast"
         result = CliRunner().invoke(holdfast, words[1:])
         assert result.exit_code == 0, (words, result.output)
+
+
+def test_what_a_worker_continues_by_itself_is_not_asked_for(
+    serving: Serving, cp: hf.SyncCheckpointer, store: Path
+) -> None:
+    flows.execute(store, lambda: flows.digest(["a"]), "live-1")
+    writing = serving(allow_writes=True)
+    assert post(writing, "/runs/live-1/answer", question="ask", answer="true").status_code == 303
+    for client in (writing, serving()):
+        page = client.get("/runs/live-1").text
+        assert "A worker continues it by itself" in page
+        assert 'data-action="resume"' not in page
+    form = writing.get("/runs/live-1/do/resume").text
+    assert "A worker continues it by itself." in form
+    assert "<form" not in form
+    assert 'name="by"' not in form
+
+
+def test_a_command_that_needs_a_flows_name_is_not_for_copying(
+    serving: Serving, store: Path
+) -> None:
+    flows.execute(store, lambda: replace(flows.digest(["a"]), source="jobs:x; true"), "live-1")
+    asks = "/runs/live-1/answer?question=ask"
+    unnamed = serving(allow_writes=True).get(asks).text
+    assert "holdfast worker --flow=MODULE:NAME" in unnamed
+    assert not re.search(r'data-copy="[^"]*MODULE:NAME', unnamed)
+    assert "Replace MODULE:NAME" in unnamed
+    assert "its record says it was started as <q>jobs:x; true</q>" in unnamed
+    page = serving(allow_writes=True, sources={"digest": "jobs:digest"}).get(asks).text
+    assert 'data-copy="holdfast worker --flow=jobs:digest ' in page
+    assert "MODULE:NAME" not in page

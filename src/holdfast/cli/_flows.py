@@ -8,16 +8,14 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
-from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._options import parse_pair
 from holdfast.cli._runs import find_run
 from holdfast.cli._session import Session
-from holdfast.codec.meta import Meta
 from holdfast.codec.records import ADVICE
 from holdfast.engine.door import StoreLike
 from holdfast.engine.effects import Call
@@ -44,9 +42,6 @@ class Named(NamedTuple):
     def call(self, data: Any, source: str) -> Call[Any]:
         """What to run, given plain data. Raises `TypeError` and `ValueError`."""
         return Call(self.flow, self.flow.inputs_from(data), source=source)
-
-
-_LONGEST_SOURCE: Final = 500
 
 
 def load(name: str, beside: Path | None = None) -> Named:
@@ -158,13 +153,6 @@ def _holds(session: Session, run: str) -> bool:
     except NotFoundError:
         return False
     return True
-
-
-def source_of(cp: SyncCheckpointer, run_id: str) -> str | None:
-    """The MODULE:NAME that `holdfast run` started a run by, if it did. Only to be shown."""
-    opening = cp.core.journals.opening(run_id)
-    source = None if opening is None else Meta(opening).source
-    return source[:_LONGEST_SOURCE] if source else None
 
 
 def call_from(flow: Named, source: str, pairs: Sequence[str], document: str | None) -> Call[Any]:

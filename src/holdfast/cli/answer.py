@@ -60,7 +60,7 @@ def command(
         else:
             value = _given(document, asked)
         cp.core.drive(requests.answer(cp.core, run_id, value, key, by=by))
-        resume_command = session.commands.resume(run_id, source=_flows.source_of(cp, run_id))
+        resume_command = session.commands.resume(run_id, source=continuing.source_of(cp, run_id))
         then = (
             "a worker continues it"
             if continuing.has_worker(cp, run_id)

@@ -63,7 +63,7 @@ def command(
     with session.opened() as cp:
         info = find_run(cp, run)
         threads.refuse(info)
-        source = _flows.source_of(cp, info.run_id)
+        source = continuing.source_of(cp, info.run_id)
         if submit:
             _submit(session, cp, info.run_id, by)
             return

@@ -77,11 +77,13 @@ def command(
             f"at {bind} others than this machine can connect, so name those who may: "
             f"--token you={secrets.token_urlsafe(24)}"
         )
+    loaded, sources = _loaded(flows)
     settings = Settings(
         allow_writes=allow_writes,
         tokens=known,
         names=names,
-        flows=_loaded(flows),
+        flows=loaded,
+        sources=sources,
         verifier=allowed.verifier(),
     )
     with session.opened() as cp:
@@ -109,13 +111,14 @@ def command(
             serve(Site(cp, session.where, settings), listening, ready)
 
 
-def _loaded(names: tuple[str, ...]) -> list[Any]:
-    """The flows that are named here or in pyproject.toml."""
+def _loaded(names: tuple[str, ...]) -> tuple[list[Any], dict[str, str]]:
+    """The flows that are named here or in pyproject.toml, and as what they were named here."""
     if not names and not project_settings()[1].get("flows"):
-        return []
+        return [], {}
     from holdfast.cli import _flows  # graphs and pipelines, which most who look do without
 
-    return [named.flow for named in _flows.load_all(names)]
+    flows = [named.flow for named in _flows.load_all(names)]
+    return flows, {flow.name: name for flow, name in zip(flows, names, strict=False)}
 
 
 def _tokens(given: tuple[str, ...]) -> dict[str, str]:

@@ -11,6 +11,9 @@ from holdfast.urls import default_url, masked
 if TYPE_CHECKING:  # the engine takes long to import
     from holdfast.engine.people.questions import Question
 
+PLACEHOLDER: Final = "MODULE:NAME"
+"""What stands in a command for a flow that only its reader knows."""
+
 _MASK: Final = "***"  # what a URL shows of its secrets
 
 
@@ -50,7 +53,7 @@ class Commands(NamedTuple):
         configured = project_settings()[1].get("flows", [])
         needed, note = [flow for flow in flows if flow not in configured], ""
         if not flows and (source not in configured if source else not configured):
-            needed, note = ["MODULE:NAME"], f"  # {recorded(source)}" if source else ""
+            needed, note = [PLACEHOLDER], f"  # {recorded(source)}" if source else ""
         command = self.line("resume", run_id, *(f"--flow={flow}" for flow in needed))
         return f"{command}{one_line(note)}"
 

@@ -1,10 +1,16 @@
 """Who continues a run that waits to be continued."""
 
+from typing import Final
+
 from holdfast.checkpointer import SyncCheckpointer
+from holdfast.codec.meta import Meta
 from holdfast.engine.working.listing import list_workers
+from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import OF_CHILD
 from holdfast.project import project_settings
-from holdfast.views.commands import Commands
+from holdfast.views.commands import PLACEHOLDER, Commands
+
+_LONGEST_SOURCE: Final = 500  # characters
 
 
 def has_worker(cp: SyncCheckpointer, run_id: str) -> bool:
@@ -15,7 +21,26 @@ def has_worker(cp: SyncCheckpointer, run_id: str) -> bool:
     )
 
 
-def worker_command(commands: Commands) -> str:
-    """The command that starts a worker, with the flow to be named unless the project names it."""
-    configured = project_settings()[1].get("flows", [])
-    return commands.line("worker", None, *([] if configured else ["--flow=MODULE:NAME"]))
+def source_of(cp: SyncCheckpointer, run_id: str) -> str | None:
+    """The MODULE:NAME that `holdfast run` started a run by, if it did. Only to be shown."""
+    try:
+        opening = cp.core.journals.opening(run_id)
+        source = None if opening is None else Meta(opening).source
+    except CheckpointCorruptedError:
+        return None
+    return source[:_LONGEST_SOURCE] if source else None
+
+
+def worker_command(commands: Commands, given: str | None = None) -> str:
+    """The command that starts a worker.
+
+    The flow is to be named, unless somebody named it here (`given`) or the project does.
+    """
+    return commands.line("worker", None, *flow_options(given))
+
+
+def flow_options(given: str | None) -> list[str]:
+    """The option that names a flow: as somebody `given` it here, never as a store has it."""
+    if given is not None:
+        return [f"--flow={given}"]
+    return [] if project_settings()[1].get("flows", []) else [f"--flow={PLACEHOLDER}"]

@@ -18,7 +18,7 @@ from holdfast.store import PAGE
 from holdfast.stores._shared.access import risks
 from holdfast.urls import local_path
 from holdfast.views import runs, words
-from holdfast.views.commands import Commands
+from holdfast.views.commands import PLACEHOLDER, Commands
 from holdfast.views.spreading import Progress, side_by_side, unseen
 
 _FIXED_SQLITE: Final = (3, 51, 3)
@@ -178,7 +178,7 @@ def _unattended(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
             "warning",
             f"{least}{words.plural(count, 'run')} of {flow!r} should be executed, and no worker is there",
             "Start one: holdfast worker --flow MODULE:NAME.",
-            how.commands.line("worker", None, "--flow=MODULE:NAME"),
+            how.commands.line("worker", None, f"--flow={PLACEHOLDER}"),
         )
 
 

@@ -203,7 +203,19 @@ def then_of(site: Site, run_id: str) -> dict[str, Any]:
         return {"by": "here", "command": None}
     if continuing.has_worker(site.cp, run_id):
         return {"by": "worker", "command": None}
-    return {"by": "nobody", "command": continuing.worker_command(Commands(site.where))}
+    return {"by": "nobody", "command": _worker_command(site, info)}
+
+
+def _worker_command(site: Site, info: RunInfo | None) -> str:
+    given = None if info is None else site.settings.sources.get(info.flow or "")
+    return continuing.worker_command(Commands(site.where), given)
+
+
+def continues_by_itself(site: Site, run_id: str) -> bool:
+    """Whether a worker continues a run by itself, so that asking for it changes nothing."""
+    return then_of(site, run_id)["by"] != "here" and resuming.continues_by_itself(
+        site.cp.core, run_id
+    )
 
 
 def is_asked_to_resume(site: Site, run_id: str) -> bool:

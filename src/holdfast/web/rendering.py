@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from holdfast import __version__
 from holdfast.checkpoint import to_datetime
 from holdfast.views import words
+from holdfast.views.commands import PLACEHOLDER
 from holdfast.views.redaction import redacted
 from holdfast.web.site import Site
 
@@ -91,6 +92,7 @@ def _environment() -> Environment:
     made.filters["sentence"] = lambda text: text[:1].upper() + text[1:]
     made.filters["redacted"] = redacted
     made.filters["span"] = words.span
+    made.filters["has_placeholder"] = lambda command: f"--flow={PLACEHOLDER}" in command
     made.filters["size"] = words.size
     made.globals["run_path"] = run_path
     made.globals["action_path"] = action_path

@@ -37,6 +37,8 @@ class Settings:
     )  # by name; empty: nobody asks
     names: Sequence[str] = ()  # of the host, besides IP addresses and localhost
     flows: Sequence[Flow[Any]] = ()  # that this process may execute
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """MODULE:NAME of flows, by name, as `--flow` was given them."""
     verifier: EvidenceVerifier | None = None  # what claims may be checked against
 
 

@@ -9,7 +9,7 @@ from holdfast.engine.holding.observing import refuse_if_held
 from holdfast.engine.people.requests import continuable, questions
 from holdfast.engine.resume.activity import due_of
 from holdfast.engine.resume.history import RESUME, resume_requested, waits_by_itself
-from holdfast.errors import FlowChangedError, RunActiveError, RunPausedError
+from holdfast.errors import FlowChangedError, HoldfastError, RunActiveError, RunPausedError
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
@@ -46,6 +46,15 @@ def submit_resume(core: Core, run_id: str, *, by: str | None = None) -> Op[bool]
     except _NothingToDoError:
         return False
     return True
+
+
+def continues_by_itself(core: Core, run_id: str) -> bool:
+    """Whether a worker continues the run without being asked: asking changes nothing. Blocks."""
+    try:
+        _check(core, run_id)
+        return _is_for_workers(core, continuable(run_id, core.journals.head(run_id)))
+    except HoldfastError:  # who asks is told
+        return False
 
 
 def _check(core: Core, run_id: str) -> None:

@@ -16,7 +16,7 @@ from holdfast.checkpoint import Checkpoint, RunInfo
 from holdfast.errors import CheckpointNotFoundError, HoldfastError
 from holdfast.model import Kind
 from holdfast.operations.forking import SAME
-from holdfast.views import threads
+from holdfast.views import continuing, threads
 from holdfast.views.commands import Commands
 from holdfast.views.pruning import why_kept
 from holdfast.views.runs import find_place, of_id
@@ -85,6 +85,9 @@ def _page(
         "command": command_of(site, info.run_id, action, given.get("at") or None),
         "back": run_path(info.run_id),
         "then": actions.then_of(site, info.run_id),
+        "started_as": continuing.source_of(site.cp, info.run_id),
+        "by_itself": action in ("resume", "retry")
+        and actions.continues_by_itself(site, info.run_id),
         "is_thread": info.flow == threads.FLOW,
     }
     more = _SHOWING.get(action)

@@ -13,7 +13,8 @@ from starlette.routing import BaseRoute, Route
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import FAIL, Question
 from holdfast.errors import HoldfastError, InvalidAnswerError
-from holdfast.views import forms
+from holdfast.model import OF_CHILD
+from holdfast.views import continuing, forms
 from holdfast.views.forms import Field, FieldError
 from holdfast.views.questions import recorded
 from holdfast.views.redaction import redacted
@@ -47,6 +48,7 @@ class QuestionForm(NamedTuple):
     shown_cut: bool
     default: str | None  # what is answered when the deadline passes; None if it fails then
     then: Mapping[str, Any]  # who continues the run
+    source: str | None  # what the record says the run was started as
     back: str  # "inbox" or "run": where to return to
     choice: str = ""  # "yes" or "no" where one of the two buttons was pressed before
     filled: Filled = Filled()
@@ -76,6 +78,7 @@ def question_form(
         shown_cut=len(text) > _MOST,
         default=None if fails else short(question.default),
         then=actions.then_of(site, question.run_id),
+        source=continuing.source_of(site.cp, question.run_id.partition(OF_CHILD)[0]),
         back=back,
         choice=choice,
         filled=filled,

@@ -11,7 +11,7 @@ from holdfast.engine.people import requests
 from holdfast.engine.people.questions import FAIL, Question
 from holdfast.errors import HoldfastError
 from holdfast.model import OF_CHILD, Status
-from holdfast.views import forms, threads
+from holdfast.views import continuing, forms, threads
 from holdfast.views.commands import Commands
 from holdfast.views.forms import Field
 from holdfast.views.pauses import pause_of
@@ -43,6 +43,7 @@ class Offered(NamedTuple):
     asked: list[Asked]
     note: str  # about who continues it, if that is to be said
     command: str | None  # that helps with it
+    source: str | None  # what the record says the run was started as
 
 
 class Asked(NamedTuple):
@@ -75,7 +76,9 @@ def command_of(site: Site, run_id: str, action: str, at: str | None = None) -> s
             to = at or str(before[0].seq if before else 0)
             return commands.line("rollback", run_id, places=[to])
         case "deadline":
-            return commands.line("resume", run_id, "--flow=MODULE:NAME")
+            root = site.cp.run(run_id.partition(OF_CHILD)[0])
+            given = None if root is None else site.settings.sources.get(root.flow or "")
+            return commands.line("resume", run_id, *continuing.flow_options(given))
         case "prune":
             return commands.line("prune", run_id, "--keep-latest=10", "--dry-run")
     return commands.line(action, run_id)
@@ -87,7 +90,8 @@ def offered(site: Site, info: RunInfo, word: str) -> Offered:
     buttons = [_offer(site, info, name) for name in _main(site, info, word, bool(asked))]
     more = [_offer(site, info, name) for name in _rest(info, word)]
     note, command = _note(site, info, word)
-    return Offered(buttons, more, asked, note, command)
+    source = None if command is None else continuing.source_of(site.cp, info.run_id)
+    return Offered(buttons, more, asked, note, command, source)
 
 
 def _main(site: Site, info: RunInfo, word: str, asks: bool) -> list[str]:
@@ -108,6 +112,8 @@ def _main(site: Site, info: RunInfo, word: str, asks: bool) -> list[str]:
         pause = pause_of(site.cp, info)
         if pause is not None and pause.why in ("person", "timeout", "unknown"):
             names.append("resume")
+    if names[-1] in ("resume", "retry") and actions.continues_by_itself(site, info.run_id):
+        names.pop()  # it would change nothing
     return names
 
 
@@ -205,9 +211,10 @@ def _note(site: Site, info: RunInfo, word: str) -> tuple[str, str | None]:
         return "", None
     then = actions.then_of(site, info.run_id)
     if then["by"] == "nobody":
-        return "It waits for a worker, and none of its flow is alive. Start one with", then[
-            "command"
-        ]
+        told = "A worker continues it by itself, but none of its flow is alive. Start one with"
+        return told, then["command"]
     if word == "submitted":
         return "", None
-    return "It waits for a worker, which continues it in a moment.", None
+    if then["by"] == "here":
+        return "It waits: resume it here, or let a worker continue it.", None
+    return "A worker continues it by itself in a moment.", None

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.model import check_id
-from holdfast.views import health, recent, statistics, words
+from holdfast.views import continuing, health, recent, statistics, words
 from holdfast.views.commands import Commands
 from holdfast.views.present import present, recent_flows
 from holdfast.views.recent import Recent
@@ -98,7 +98,9 @@ def _now(site: Site, window: Window, flow: str | None, *, full: bool) -> dict[st
 
 
 def _workers(site: Site, window: Window, flow: str | None, *, full: bool) -> dict[str, Any]:
-    command = Commands(site.where).line("worker", None, "--flow=MODULE:NAME")
+    given: list[str | None] = list(site.settings.sources.values()) or [None]
+    options = [option for one in given for option in continuing.flow_options(one)]
+    command = Commands(site.where).line("worker", None, *options)
     return _now(site, window, flow, full=full) | {"command": command}
 
 
