@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
-from holdfast.views.axis import axis_of
+from holdfast.views.axis import Axis, Piece, axis_of
 from holdfast.views.step_graph import graph_of
 from holdfast.views.step_groups import groups_of
 from holdfast.views.step_reading import StepReader, steps_of
@@ -217,3 +217,16 @@ def test_a_graph_is_what_was_recorded_or_the_order_of_steps(cp: hf.SyncCheckpoin
         ("fetch", "parse", 2),
         ("parse", "fetch", 1),
     }
+
+
+def test_times_on_the_axis_count_from_the_begin_of_the_run() -> None:
+    second = 1_000_000
+    axis = Axis(
+        [
+            Piece(0, 4 * second, 0, 45, "work"),
+            Piece(4 * second, 60 * second, 45, 10, "idle"),
+            Piece(60 * second, 64 * second, 55, 45, "work"),
+        ]
+    )
+    after = [tick.after for tick in axis.ticks() if tick.at is None]
+    assert after == sorted(set(after))

@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 import holdfast as hf
 from holdfast import SyncCheckpointer
 from holdfast.web.pages.run_timeline import WINDOW
+from holdfast.workflow import Retry, step, workflow
 from tests.web import small_flows
 
 TABS = ("timeline", "graph", "state", "evidence", "journal", "forks")
@@ -178,3 +179,38 @@ def test_when_a_run_wakes_is_shown_in_the_zone_of_the_reader(
     wakes = r'<time datetime="[^"]+Z" data-absolute>'
     assert re.search(rf"sleeps until {wakes}", client.get("/runs/r").text)
     assert re.search(rf"until {wakes}", client.get("/runs/r?tab=journal").text)
+
+
+@step(retry=Retry(attempts=2, backoff=0.001))
+async def at_first() -> int:
+    if hf.current_step().attempt == 1:
+        raise OSError("once")
+    return 1
+
+
+@step
+async def in_the_end() -> int:
+    raise ValueError("no")
+
+
+@workflow
+async def two_problems() -> int:
+    return await at_first() + await in_the_end()
+
+
+def test_what_failed_in_the_end_is_the_first_problem(
+    cp: SyncCheckpointer, client: TestClient
+) -> None:
+    with pytest.raises(hf.StepFailedError):
+        hf.Engine(cp).run_sync(two_problems(), run_id="r")
+    found = client.get("/runs/r/problem", follow_redirects=False).headers["location"]
+    assert "step=in_the_end" in found
+
+
+def test_the_checkpoint_that_is_shown_is_the_one_to_fork(
+    cp: SyncCheckpointer, client: TestClient
+) -> None:
+    cp.save("r", {"n": 1})
+    cp.save("r", {"n": 2})
+    assert "holdfast fork r --at=1" in html.unescape(client.get("/runs/r?tab=state&at=1").text)
+    assert "holdfast fork r --at" not in html.unescape(client.get("/runs/r?tab=graph&at=1").text)

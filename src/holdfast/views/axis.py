@@ -82,8 +82,9 @@ class Axis:
         return piece.x + piece.width * min(1.0, max(0.0, share))
 
     def ticks(self) -> list[Tick]:
-        """The moments to name, far enough from each other."""
+        """The moments to name, far enough from each other: the time, or how long after the begin."""
         found: list[Tick] = []
+        begin = self.pieces[0].start if self.pieces else 0
         for piece in self.pieces:
             if piece.kind != "work" or (found and piece.x - found[-1].x < 9):
                 continue
@@ -95,7 +96,7 @@ class Axis:
                 at = piece.start + number * step
                 x = self.x(at)
                 if piece.x + piece.width - x > 7:
-                    found.append(Tick(x, None, number * step / 1e6))
+                    found.append(Tick(x, None, (at - begin) / 1e6))
         return found
 
     def labels(self) -> list[Label]:

@@ -12,7 +12,7 @@ import hashlib
 from datetime import timedelta
 from typing import Any
 
-from holdfast.checkpoint import Checkpoint
+from holdfast.checkpoint import Checkpoint, RunInfo
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec import readable
 from holdfast.codec.ascii_json import to_ascii

@@ -18,7 +18,7 @@ from holdfast.views.pauses import pause_of
 from holdfast.views.redaction import redacted
 from holdfast.views.values import plain
 from holdfast.web import actions
-from holdfast.web.rendering import action_path
+from holdfast.web.rendering import action_path, with_query
 from holdfast.web.site import Site
 
 _SHORT: Final = 80  # characters
@@ -84,10 +84,13 @@ def command_of(site: Site, run_id: str, action: str, at: str | None = None) -> s
     return commands.line(action, run_id)
 
 
-def offered(site: Site, info: RunInfo, word: str) -> Offered:
-    """What can be done with a run, given its status as lists show it."""
+def offered(site: Site, info: RunInfo, word: str, at: int | None = None) -> Offered:
+    """What can be done with a run, given its status as lists show it.
+
+    `at` is the checkpoint that is shown: it is the one to fork.
+    """
     asked = _asked(site, info)
-    buttons = [_offer(site, info, name) for name in _main(site, info, word, bool(asked))]
+    buttons = [_offer(site, info, name, at) for name in _main(site, info, word, bool(asked))]
     more = [_offer(site, info, name) for name in _rest(info, word)]
     note, command = _note(site, info, word)
     source = None if command is None else continuing.source_of(site.cp, info.run_id)
@@ -137,12 +140,13 @@ _LABELS: Final = {
 }
 
 
-def _offer(site: Site, info: RunInfo, name: str) -> Offer:
+def _offer(site: Site, info: RunInfo, name: str, at: int | None = None) -> Offer:
+    place = str(at) if at is not None and name == "fork" else None
     return Offer(
         name,
         _LABELS[name],
-        action_path(info.run_id, name),
-        command_of(site, info.run_id, name),
+        with_query(action_path(info.run_id, name), {"at": place}),
+        command_of(site, info.run_id, name, place),
         primary=name in ("resume", "retry"),
     )
 

@@ -50,7 +50,8 @@ def run(request: Request) -> Response:
         context = tab.render(site, shown)
         badges = {name: each.badge(site, shown) for name, each in TABS.items()}
         header = header_of(site, shown)
-        offers = offered(site, shown.info, shown.word)
+        at = shown.number("at") if shown.asked("tab") == "state" else None
+        offers = offered(site, shown.info, shown.word, at)
     return page(
         request,
         "run/page.html",

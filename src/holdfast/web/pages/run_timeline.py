@@ -177,6 +177,8 @@ def next_problem(site: Site, run: ShownRun) -> Response:
             -1,
         )
     after = [one for one in problems if places[one.seq] > here]
+    if selected is None:  # what failed in the end, before what did at first
+        after = [one for one in problems if one.status != "completed"] or after
     found = after[0] if after else problems[0] if problems else None
     if found is None:
         return RedirectResponse(run_path(run.run_id, tab="timeline"), 303)
