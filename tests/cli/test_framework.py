@@ -121,6 +121,14 @@ def test_looking_at_a_store_that_is_not_there_creates_nothing(cli: Cli, tmp_path
     assert not (tmp_path / ".holdfast").exists()
 
 
+def test_looking_into_an_empty_file_leaves_it_empty(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "empty.db"
+    path.touch()
+    assert cli("runs", "--store", str(path)).code == Exit.NOT_FOUND
+    assert path.stat().st_size == 0
+    assert list(tmp_path.glob("empty.db*")) == [path]
+
+
 def test_looking_at_the_database_of_another_program_adds_nothing_to_it(
     cli: Cli, tmp_path: Path
 ) -> None:

@@ -33,7 +33,7 @@ def submit(
     labels: Mapping[str, str] | None = None,
     delay: timedelta | None = None,
 ) -> dict[str, Any]:
-    """Record a run, and execute it here once it is due; if this process ends first, a worker does.
+    """Record a run, and execute it here; with a `delay`, or if this process ends, a worker does.
 
     It belongs to who submits it unless another `owner` is given. With the id of a run of the same
     flow with the same inputs, nothing is done, and `new` is False. Returns a document as

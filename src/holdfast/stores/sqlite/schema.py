@@ -119,8 +119,9 @@ def has_journal(path: Path) -> bool:
     """Whether the store is there, if the file is a SQLite database at all. Changes nothing."""
     try:
         with path.open("rb") as file:
-            if file.read(len(_MAGIC)) != _MAGIC:
-                return True
+            begin = file.read(len(_MAGIC))
+        if begin != _MAGIC:
+            return bool(begin)  # an empty file is a database in which nothing is
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
             return _exists(db, _VERSION)
     except (OSError, sqlite3.Error):

@@ -84,7 +84,7 @@ def verify_run(call: Call, run: RunInfo) -> dict[str, Any]:
 def _verified(call: Call, run: RunInfo, *, record_verdicts: bool) -> dict[str, Any]:
     cp = call.site.cp
     verifier = call.site.settings.verifier
-    report = verifying.check(cp, run.run_id, verifier=verifier, record=record_verdicts)
+    report = verifying.check(cp, run.run_id, verifier=verifier, record=record_verdicts, by=call.who)
     return verifying.document([report])
 
 
