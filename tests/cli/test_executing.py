@@ -25,6 +25,7 @@ from holdfast.engine.holding.process import Identity
 from holdfast.engine.opening import Link
 from holdfast.engine.options import Options
 from tests.cli.conftest import Cli
+from tests.holders import dying
 from tests.waiting import bounded, wait_until
 
 
@@ -473,7 +474,8 @@ def test_what_a_run_says_it_was_started_by_is_shown_and_never_imported(cli: Cli)
     with hf.SyncCheckpointer() as cp:
         link = Link(source="./evil.py:x")
         flow = _flows.load("./jobs.py:anything").flow
-        asyncio.run(launch.start(cp.core, flow.program, "hostile", {}, Options(), link))
+        with dying(cp.core):
+            asyncio.run(launch.start(cp.core, flow.program, "hostile", {}, Options(), link))
     refused = cli("resume", "hostile")
     assert refused.code == Exit.NOT_FOUND
     assert "evil" not in refused.err.partition("name it with")[2], "not as advice"
@@ -486,7 +488,8 @@ def test_what_a_run_says_it_was_started_by_is_escaped(cli: Cli, source: str) -> 
     with hf.SyncCheckpointer() as cp:
         flow = _flows.load("./jobs.py:anything").flow
         link = Link(source=source)
-        asyncio.run(launch.start(cp.core, flow.program, "hostile", {}, Options(), link))
+        with dying(cp.core):
+            asyncio.run(launch.start(cp.core, flow.program, "hostile", {}, Options(), link))
     refused = cli("resume", "hostile")
     assert refused.err.count("\n") == 1
     assert refused.err[:-1].isprintable()
