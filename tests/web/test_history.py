@@ -48,8 +48,9 @@ def test_a_checkpoint_shows_what_its_step_changed_by_key(
 
 
 def test_a_workflows_result_is_shown_as_what_it_adds(
-    cp: hf.SyncCheckpointer, client: TestClient
+    cp: hf.SyncCheckpointer, client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     with hf.Engine(cp.store.url) as engine:
         engine.run_sync(report("kelp"), run_id="w")
     shown = tab(client, "w", "state")
