@@ -113,14 +113,19 @@ def test_only_what_was_asked_for_here_is_executed(
     assert status(cp, "others") == "submitted"
 
 
-def test_a_step_that_blocks_keeps_no_page_waiting(
-    client: TestClient, cp: hf.SyncCheckpointer, store: Path
-) -> None:
+def begin_slow(client: TestClient, store: Path) -> None:
+    """Have the UI execute a step that blocks until it is let go."""
     with hf.Engine(store) as engine:
         engine.submit_sync(flows.slow(), run_id="slow-1")
     post(client, "/runs/slow-1/do/pause")
     post(client, "/runs/slow-1/do/resume")
     assert flows.begun.wait(60)
+
+
+def test_a_step_that_blocks_keeps_no_page_waiting(
+    client: TestClient, cp: hf.SyncCheckpointer, store: Path
+) -> None:
+    begin_slow(client, store)
     with in_time():
         assert client.get("/inbox").status_code == 200
     assert status(cp, "slow-1") == "running"
@@ -213,11 +218,7 @@ def test_without_leave_to_write_nothing_is_executed(serving: Serving, store: Pat
 def test_a_run_is_not_rolled_back_while_a_process_executes_it(
     client: TestClient, cp: hf.SyncCheckpointer, store: Path
 ) -> None:
-    with hf.Engine(store) as engine:
-        engine.submit_sync(flows.slow(), run_id="slow-1")
-    post(client, "/runs/slow-1/do/pause")
-    post(client, "/runs/slow-1/do/resume")
-    assert flows.begun.wait(60)
+    begin_slow(client, store)
     head = cp.core.journals.head("slow-1")
     assert head is not None
     with pytest.raises(hf.RunActiveError, match="pause it first"):

@@ -15,6 +15,7 @@ from holdfast.model import Entry, Status, check_id
 from holdfast.operations.listing import infos
 from holdfast.operations.reading import outages_named
 from holdfast.store import PAGE, RunFilter
+from holdfast.views import times
 from holdfast.views.commands import Commands
 from holdfast.views.runs import doing
 
@@ -28,18 +29,16 @@ SEARCHED: Final = 2000
 UNDER_WAY: Final = 1000
 """How many of the newest runs under way are looked at for those that nobody executes."""
 
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_AGE: Final = re.compile(r"(\d{1,6})([smhdw])")
 
 Listed = tuple[RunHead, Entry]
 
 
 def age(text: str) -> timedelta | None:
     """A length of time such as 90s, 12h, 30d or 8w; None for any other text."""
-    found = _AGE.fullmatch(text.strip())
-    if found is None or not int(found[1]):
+    try:
+        return times.age(text)
+    except ValueError:
         return None
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
 class Query(NamedTuple):
