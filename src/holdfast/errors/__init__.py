@@ -9,7 +9,12 @@ HoldfastError
 │   ├── CheckpointNotFoundError       no such run or checkpoint (also a LookupError)
 │   │   └── ThreadNotFoundError       no such thread, or nothing of this flow in it
 │   ├── CheckpointCorruptedError      stored bytes are not what was written (also a ValueError)
-│   │   └── UnknownFormatError        a newer version may have written them
+│   │   ├── UnknownFormatError        a newer version may have written them
+│   │   ├── PlaintextError            not encrypted, where everything must be
+│   │   └── SignatureError            not signed by a trusted key, where everything must be
+│   ├── KeyMissingError               encrypted or signed, and the key was not given
+│   ├── WrongKeyError                 another key than was used has this id
+│   ├── KeyDestroyedError             its owner was forgotten: nobody can read it any more
 │   ├── SerializeError                a value can't be stored; `path` leads to it (also a TypeError)
 │   ├── ReviveError                   stored data does not fit the type asked for (also a TypeError)
 │   │   └── UnknownCodecError         its codec is not registered in this process
@@ -56,6 +61,7 @@ HoldfastError
 ├── ConflictError                     another writer already took this position
 │   ├── EntriesLostError              the store lost acknowledged entries (also a StoreError)
 │   └── SecondWriterError             another process writes to the same LangGraph thread
+├── CutOverError                      runs from before there was a key, and nobody accepted them
 ├── InvalidIdError                    an id that stores could confuse (also a ValueError)
 └── StoreError                        nothing was written
     ├── StoreUnavailableError         unreachable, locked or full; retrying may help
@@ -73,6 +79,7 @@ how errors are declared; each branch of the tree is a module.
 from holdfast.errors.base import HoldfastError
 from holdfast.errors.checkpoints import *
 from holdfast.errors.evidence import *
+from holdfast.errors.keys import *
 from holdfast.errors.runs import *
 from holdfast.errors.stores import *
 
@@ -86,6 +93,7 @@ __all__ = [
     "CommandFailedError",
     "ConflictError",
     "CopyRefusedError",
+    "CutOverError",
     "DurabilityError",
     "EndedWithFailureError",
     "EntriesLostError",
@@ -100,11 +108,14 @@ __all__ = [
     "InvalidEvidenceError",
     "InvalidFlowError",
     "InvalidIdError",
+    "KeyDestroyedError",
+    "KeyMissingError",
     "LeaseLostError",
     "LoopLimitError",
     "NoPathError",
     "NotOwnerError",
     "OutcomeUnknownError",
+    "PlaintextError",
     "QuestionError",
     "ReviveError",
     "RunActiveError",
@@ -120,6 +131,7 @@ __all__ = [
     "SchemaError",
     "SecondWriterError",
     "SerializeError",
+    "SignatureError",
     "StateTooLargeError",
     "StepConflictError",
     "StepFailedError",
@@ -139,4 +151,5 @@ __all__ = [
     "UnresolvedError",
     "UnsavedWarning",
     "VerificationError",
+    "WrongKeyError",
 ]

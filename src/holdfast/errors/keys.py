@@ -1,0 +1,69 @@
+"""Something is wrong with a key, or with what it protects."""
+
+from holdfast.errors.base import HoldfastError
+from holdfast.errors.checkpoints import CheckpointCorruptedError, CheckpointError
+
+
+class KeyMissingError(CheckpointError):
+    """Something is encrypted or signed, and the key for it was not given.
+
+    `key_id` is empty if no key at all was given.
+    """
+
+    run_id: str
+    seq: int | None = None
+    key_id: str = ""
+
+    def __str__(self) -> str:
+        what = f"run {self.run_id!r}" if self.run_id else "this store"
+        if self.seq is not None:
+            what = f"{what}, entry {self.seq},"
+        if not self.key_id:
+            return (
+                f"{what} is encrypted, and no key was given; pass key=hf.Keyring(...), or on the "
+                "command line --key-file FILE"
+            )
+        return (
+            f"{what} needs the key {self.key_id!r}, which is not among those that were given; add "
+            "it to them"
+        )
+
+
+class WrongKeyError(CheckpointError):
+    """There is a key with the right id, and it is another one than was used."""
+
+    key_id: str
+    reason: str = "it does not open the data keys of this store"
+    _text = (
+        "the key {key_id!r} is not the one that was used: {reason}; give the right key under this "
+        "id, and new keys ids of their own"
+    )
+
+
+class KeyDestroyedError(CheckpointError):
+    """The owner of the run was forgotten, and the key with it: nobody can read it any more."""
+
+    run_id: str
+    seq: int | None = None
+    _text = (
+        "run {run_id!r} can't be read by anyone: its owner was forgotten, and the key was "
+        "destroyed; delete the run"
+    )
+
+
+class PlaintextError(CheckpointCorruptedError):
+    """An entry is neither encrypted nor signed where every one must be: others wrote it."""
+
+
+class SignatureError(CheckpointCorruptedError):
+    """The signature of an entry is not that of a trusted key, or there is none."""
+
+
+class CutOverError(HoldfastError):
+    """A store holds runs from before there was a key, and nobody said where they end."""
+
+    url: str
+    _text = (
+        "{url} holds runs that were saved without a key; to accept them as they are now, and "
+        "nothing more without a key from here on, run `holdfast rekey --cut-over`"
+    )
