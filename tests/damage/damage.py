@@ -8,7 +8,7 @@ from typing import Any
 
 import ormsgpack
 
-from holdfast.codec import envelope, readable, values
+from holdfast.codec import envelope, readable, values, wrapping
 from holdfast.codec.meta import Meta
 from holdfast.kernel.proving import MARKERS
 from holdfast.model import Entry, Status, stub
@@ -161,7 +161,7 @@ def forgeries(journal: Journal, entry: Entry) -> Iterator[tuple[str, Edit]]:
         return
     for forged, packed in _edits(journal, entry):
         yield "forge with checksum", {_key(entry): _sealed(forged, packed.flags, packed.content)}
-        base = journal.proofs.get(_base(entry), b"") if packed.flags & envelope.DELTA else b""
+        base = journal.proofs.get(_base(entry), b"") if packed.flags & wrapping.DELTA else b""
         proof = envelope.prove(packed.flags, packed.content, base)
         again = envelope.seal(
             forged[:6], forged[7:18], journal.before(entry.seq),
@@ -179,13 +179,13 @@ def forged_flags(journal: Journal, entry: Entry) -> Iterator[tuple[str, Edit]]:
     real = journal.proofs.get(entry.seq) or envelope.prove(stored.flags, stored.content)
     markers = {e.seq for e in journal.entries if e.kind in MARKERS and e.seq > entry.seq}
     for forged, packed in _edits(journal, entry):
-        if packed.flags & envelope.DELTA:
+        if packed.flags & wrapping.DELTA:
             state = _other_state(entry, packed.flags)
             forged, packed = forged._replace(size=len(state)), envelope.keyframe(state)
         for marker in sorted({min(markers, default=journal.head), journal.head + 1}):
             for proof in (real, bytes(32)):
-                beside = envelope._beside(proof, marker)
-                flags = packed.flags | envelope.REWRITTEN
+                beside = wrapping.beside_of(proof, marker)
+                flags = packed.flags | wrapping.REWRITTEN
                 yield (
                     "forge with flag",
                     {_key(entry): _sealed(forged, flags, packed.content, beside)},
@@ -206,14 +206,14 @@ MUTATIONS: tuple[Mutation, ...] = (
 def _edits(journal: Journal, entry: Entry) -> Iterator[tuple[Entry, envelope.Packed]]:
     """The entry with another state or value, and with other fields."""
     stored = envelope.check(entry)
-    flags = stored.flags & ~envelope.REWRITTEN
+    flags = stored.flags & ~wrapping.REWRITTEN
     if entry.size and stored.is_delta:
         content = _changed_delta(entry, stored)
         if content is not None:
             yield entry, envelope.Packed(flags, content, b"")
     elif entry.size:
         state = _other_state(entry, flags)
-        packed = envelope.keyframe(state, flags & envelope.READABLE)
+        packed = envelope.keyframe(state, flags & wrapping.READABLE)
         yield entry._replace(size=len(state)), packed
     same = envelope.Packed(flags, stored.content, b"")
     yield entry._replace(owner="mallory", status=_other_status(entry)), same
@@ -231,14 +231,14 @@ def _other_status(entry: Entry) -> str:
 
 def _other_state(entry: Entry, flags: int) -> bytes:
     forged = {"forged": True}
-    if flags & envelope.READABLE:
+    if flags & wrapping.READABLE:
         return readable.dumps(forged, indent=1).encode()
     return values.encode(forged)
 
 
 def _changed_delta(entry: Entry, stored: envelope.Stored) -> bytes | None:
     """The change, with one of the bytes that it puts in changed."""
-    if stored.flags & envelope.ZSTD or len(stored.content) < 8:
+    if stored.flags & wrapping.ZSTD or len(stored.content) < 8:
         return None
     content = bytearray(stored.content)
     content[-1] ^= 1
@@ -252,9 +252,9 @@ def _base(entry: Entry) -> int:
 def _sealed(entry: Entry, flags: int, content: bytes, beside: bytes = b"") -> Entry:
     """The entry with this content, and a checksum that agrees."""
     bare = entry._replace(body=b"")
-    clear = ormsgpack.packb((envelope.VERSION, *bare[:6], *bare[7:18]))
+    clear = ormsgpack.packb((wrapping.VERSION, *bare[:6], *bare[7:18]))
     checksum = envelope._checksum(entry.digest, clear, flags, beside, content)
-    return entry._replace(body=envelope._wrap(flags, checksum, beside, content))
+    return entry._replace(body=wrapping.wrap(flags, checksum, beside, content))
 
 
 def _key(entry: Entry) -> tuple[str, int]:

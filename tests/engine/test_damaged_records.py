@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.codec import envelope, values
+from holdfast.codec import envelope, values, wrapping
 from holdfast.errors import UnknownFormatError
 from holdfast.graph import END, Graph
 from holdfast.model import Entry
@@ -82,10 +82,10 @@ def forged(entry: Entry, value: object, flags: int = 0) -> Entry:
     content = values.encode(value)
     entry = entry._replace(size=len(content))
     beside = b""
-    if flags & envelope.REWRITTEN:
-        beside = envelope._beside(envelope.glance(entry).said_proof, entry.seq + 1)
+    if flags & wrapping.REWRITTEN:
+        beside = wrapping.beside_of(envelope.glance(entry).said_proof, entry.seq + 1)
     checksum = envelope._checksum(entry.digest, envelope._clear(entry), flags, beside, content)
-    return entry._replace(body=envelope._wrap(flags, checksum, beside, content))
+    return entry._replace(body=wrapping.wrap(flags, checksum, beside, content))
 
 
 def result_seq(path: Path, at: int = 0) -> int:
@@ -93,7 +93,7 @@ def result_seq(path: Path, at: int = 0) -> int:
         return cp.list_checkpoints("r", oldest_first=True)[at].seq
 
 
-@pytest.mark.parametrize("flags", [0, envelope.REWRITTEN], ids=["checksum", "flag"])
+@pytest.mark.parametrize("flags", [0, wrapping.REWRITTEN], ids=["checksum", "flag"])
 def test_an_edited_result_is_not_used_even_if_its_checksum_fits(tmp_path: Path, flags: int) -> None:
     path = tmp_path / "runs.db"
     interrupted(path)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.codec import envelope
+from holdfast.codec import envelope, wrapping
 from holdfast.evidence import Evidence, EvidencePack, EvidenceVerifier, Policy, file_evidence
 from holdfast.manager import CheckpointManager, TaskCheckpoint
 from holdfast.model import Entry
@@ -180,7 +180,7 @@ def test_an_edited_claim_is_not_believed_even_if_its_checksum_fits(
         checksum = envelope._checksum(
             forged.digest, envelope._clear(forged), stored.flags, b"", stored.content
         )
-        body = envelope._wrap(stored.flags, checksum, b"", stored.content)
+        body = wrapping.wrap(stored.flags, checksum, b"", stored.content)
         db.execute(
             f"UPDATE holdfast_entries SET meta = ?, body = ? {where}", [forged.meta, body, seq]
         )

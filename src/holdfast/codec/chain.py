@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from holdfast.codec import delta, envelope
-from holdfast.codec.envelope import Packed
+from holdfast.codec.envelope import Guard, Packed
 from holdfast.model import CARRY_STATE, Kind
 
 SMALL_STATE: Final = 4096
@@ -60,7 +60,9 @@ class Chain(NamedTuple):
         shared = self.landmark.encoding is self.encoding
         return len(self.encoding) + (0 if shared else len(self.landmark.encoding))
 
-    def link(self, base: int, kind: str, seq: int, encoding: bytes) -> tuple[Packed, Chain] | None:
+    def link(
+        self, base: int, kind: str, seq: int, encoding: bytes, guard: Guard | None
+    ) -> tuple[Packed, Chain] | None:
         """The next state as a change to this one, at `base`, unless a span or a keyframe is due."""
         if kind == Kind.CHECKPOINT and self.links >= MAX_LINKS:
             return None
@@ -69,11 +71,13 @@ class Chain(NamedTuple):
         worth = DELTAS_WORTH * max(self.landmark.key_bytes, SMALL_STATE)
         if change is None or spent + len(change) > worth:
             return None
-        packed = envelope.delta(seq, base, self.landmark.seq, change, self.proof)
+        packed = envelope.delta(seq, base, self.landmark.seq, change, self.proof, guard)
         size = self.link_bytes + len(packed.content)
         return packed, Chain(encoding, packed.proof, kind, self.landmark, self.links + 1, size)
 
-    def span(self, kind: str, seq: int, encoding: bytes) -> tuple[Packed, Chain] | None:
+    def span(
+        self, kind: str, seq: int, encoding: bytes, guard: Guard | None
+    ) -> tuple[Packed, Chain] | None:
         """The next state as the change since the landmark, unless a keyframe is due."""
         before = self.landmark
         if kind != Kind.CHECKPOINT or not self.links or before.spans >= MAX_SPANS:
@@ -81,7 +85,7 @@ class Chain(NamedTuple):
         change = delta.diff(before.encoding, encoding, SPAN_SPLICES)
         if change is None:
             return None
-        packed = envelope.delta(seq, before.seq, seq, change, before.proof)
+        packed = envelope.delta(seq, before.seq, seq, change, before.proof, guard)
         landmark = before.span(seq, encoding, packed.proof, len(packed.content))
         if landmark.span_bytes > SPANS_WORTH * before.key_bytes:
             return None
@@ -89,7 +93,12 @@ class Chain(NamedTuple):
 
 
 def pack(
-    chain: Chain | None, base: int | None, kind: str, seq: int, encoding: bytes
+    chain: Chain | None,
+    base: int | None,
+    kind: str,
+    seq: int,
+    encoding: bytes,
+    guard: Guard | None = None,
 ) -> tuple[Packed, Chain]:
     """A state as it is stored behind the one that `chain` holds, at `base`; and its own chain."""
     found = None
@@ -101,8 +110,10 @@ def pack(
         and kind in CARRY_STATE
         and seq - chain.landmark.seq < REACH
     ):
-        found = chain.link(base, kind, seq, encoding) or chain.span(kind, seq, encoding)
-    return found or whole(kind, seq, encoding, envelope.keyframe(encoding))
+        found = chain.link(base, kind, seq, encoding, guard) or chain.span(
+            kind, seq, encoding, guard
+        )
+    return found or whole(kind, seq, encoding, envelope.keyframe(encoding, guard=guard))
 
 
 def whole(kind: str, seq: int, encoding: bytes, packed: Packed) -> tuple[Packed, Chain]:

@@ -1,6 +1,7 @@
 """An entry's body: a checksummed envelope around a state, whole or as a delta.
 
-Three guards, made in this order:
+With a key its content is sealed, and with a signing key its digest is signed (`Guard`). Three
+guards are there in any case, made in this order:
 
 * the **proof** of a state covers its content as first stored and, of a delta, the proof of the
   state that it changes: so one proof vouches for a whole chain of deltas.
@@ -14,44 +15,35 @@ Three guards, made in this order:
 
 from __future__ import annotations
 
-import binascii
 import hashlib
-import re
-import struct
 import zlib
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import ormsgpack
 
 from holdfast.codec import compress, varint
-from holdfast.errors import CheckpointCorruptedError, UnknownFormatError
+from holdfast.codec.wrapping import (
+    DELTA,
+    KNOWN,
+    PROOF,
+    READABLE,
+    REWRITTEN,
+    SEALED,
+    SIGNED,
+    TAG,
+    VERSION,
+    ZSTD,
+    beside_of,
+    unwrap,
+    wrap,
+)
+from holdfast.errors import CheckpointCorruptedError, KeyMissingError
 from holdfast.model import Entry
-
-VERSION: Final = 2
-
-DELTA: Final = 0x01  # the content is a delta against another entry's state
-ZSTD: Final = 0x02  # the content is compressed
-REWRITTEN: Final = 0x04  # not the content that the proof was made of, which a marker vouches for
-READABLE: Final = 0x08  # the content is JSON text
-_FLAGS: Final = DELTA | ZSTD | REWRITTEN | READABLE  # 16 sealed, 32 signed, 192 hash: reserved
 
 COMPRESS_KEYFRAME: Final = 4096
 COMPRESS_DELTA: Final = 1024
-_HEADER: Final = 6
-_PROOF: Final = 32
 _EMPTY: Final = hashlib.sha256()
 _RELEASES: Final = 2047
-_PACK_HEADER: Final = struct.Struct("<BBI").pack
-_UNPACK_HEADER: Final = struct.Struct("<BBI").unpack_from
-
-_JSON_CLOSE: Final = b"\n}"
-_JSON_OPEN: Final = re.compile(
-    rb'\{"format": 2, "flags": ([0-9]{1,3}), "checksum": "([0-9a-f]{8})"'
-    rb'(?:, "proof": "([0-9a-f]{64})"(?:, "marker": ([0-9]{1,18}))?)?'
-    rb'(?:, "content": "([A-Za-z0-9+/=]*)")?, "state":\n'
-)
-_JSON_FORMAT: Final = re.compile(rb'\{"format": (?!2,)([0-9]{1,9}), "flags": ([0-9]{1,9}),')
-
 
 Front = tuple[str, int, str, bytes, int | None, int]
 Back = tuple[Any, ...]  # step to meta; mypy can't follow the slices, and Entry names them
@@ -65,6 +57,25 @@ class Packed(NamedTuple):
     proof: bytes
 
 
+class Guard(Protocol):
+    """Closes one entry: encrypts its content, signs its digest, or both."""
+
+    flags: int  # SEALED, SIGNED or both
+
+    def close(self, flags: int, beside: bytes, plain: bytes) -> bytes:
+        """The content to store. What is `beside` it stays clear, and can't be exchanged."""
+
+    def trailer(self, digest: bytes) -> bytes:
+        """What stands behind the content, and proves who made this digest."""
+
+
+class Open(Protocol):
+    """Opens sealed contents. Raises `KeyMissingError`, `CheckpointCorruptedError`."""
+
+    def __call__(self, entry: Entry, flags: int, beside: bytes, content: bytes) -> bytes:
+        """What `Guard.close` was given."""
+
+
 class Stored(NamedTuple):
     """What an envelope holds, as it is stored."""
 
@@ -72,6 +83,29 @@ class Stored(NamedTuple):
     content: bytes
     proof: bytes  # of a delta, or of what was first stored and is rewritten now; else empty
     marker: int  # of a rewritten one: the seq of the entry that vouches for it
+    trailer: bytes = b""  # of a sealed or signed one
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the content is encrypted."""
+        return bool(self.flags & SEALED)
+
+    @property
+    def tag(self) -> bytes:
+        """Of a sealed one: what a holder of the key made of its digest."""
+        return self.trailer[:TAG] if self.is_sealed else b""
+
+    @property
+    def signature(self) -> tuple[str, bytes] | None:
+        """The id of the key that signed the digest, and the signature; None if nobody did.
+
+        Raises `ValueError`.
+        """
+        if not self.flags & SIGNED:
+            return None
+        block = self.trailer[len(self.tag) :]
+        end = 1 + block[0]
+        return block[1:end].decode(), block[end:-1]
 
     @property
     def is_delta(self) -> bool:
@@ -119,37 +153,53 @@ def prove(flags: int, content: bytes, base: bytes = b"") -> bytes:
     return _sha256(_BYTE[flags] + base + content)
 
 
-def keyframe(encoding: bytes, flags: int = 0) -> Packed:
+def keyframe(encoding: bytes, flags: int = 0, guard: Guard | None = None) -> Packed:
     """A whole state, compressed if that helps; as it is if it is `READABLE`."""
     content = encoding
     if len(encoding) >= COMPRESS_KEYFRAME and not flags & READABLE:
         packed = compress.compress(encoding)
         if len(packed) < len(encoding):
             flags, content = flags | ZSTD, packed
+    if guard is not None:
+        flags |= guard.flags
+        content = guard.close(flags, b"", content)
     return Packed(flags, content, prove(flags, content))
 
 
-def delta(seq: int, base: int, landmark: int, change: bytes, proof: bytes) -> Packed:
+def delta(
+    seq: int, base: int, landmark: int, change: bytes, proof: bytes, guard: Guard | None = None
+) -> Packed:
     """A state given as a change to the one at `base`, which has that proof."""
-    head = bytearray()
-    varint.put(head, seq - base)
-    varint.put(head, seq - landmark)
+    bearings = bytearray()
+    varint.put(bearings, seq - base)
+    varint.put(bearings, seq - landmark)
     flags = DELTA
     if len(change) >= COMPRESS_DELTA:
         packed = compress.compress(change)
         if len(packed) < len(change):
-            varint.put(head, len(change))
-            flags, change = DELTA | ZSTD, packed
-    content = bytes(head) + change
+            size = bytearray()
+            varint.put(size, len(change))
+            flags, change = DELTA | ZSTD, bytes(size) + packed
+    beside = bytes(bearings)
+    if guard is not None:
+        flags |= guard.flags
+        change = guard.close(flags, beside, change)
+    content = beside + change
     return Packed(flags, content, prove(flags, content, proof))
 
 
-def nothing(flags: int) -> Packed:
+def nothing(flags: int, guard: Guard | None = None) -> Packed:
     """What an entry without a state holds."""
-    return Packed(flags, b"", _OF_NOTHING[flags])
+    if guard is None:
+        return Packed(flags, b"", _OF_NOTHING[flags])
+    flags |= guard.flags
+    content = guard.close(flags, b"", b"")
+    return Packed(flags, content, prove(flags, content))
 
 
-def seal(front: Front, back: Back, previous: bytes, packed: Packed) -> Entry:
+def seal(
+    front: Front, back: Back, previous: bytes, packed: Packed, guard: Guard | None = None
+) -> Entry:
     """The entry, with its digest and body, to be appended after the one with digest `previous`.
 
     Its other fields come in two parts, as they stand before and after the digest: an entry is
@@ -159,39 +209,48 @@ def seal(front: Front, back: Back, previous: bytes, packed: Packed) -> Entry:
     clear = ormsgpack.packb((VERSION, *front, *back))
     digest = _sha256(previous + clear + proof)
     beside = proof if flags & DELTA else b""  # so that its fields are proved without its base
-    checksum = _checksum(digest, clear, flags, beside, content)
-    return Entry._make((*front, digest, *back, _wrap(flags, checksum, beside, content)))
+    trailer = b"" if guard is None else guard.trailer(digest)
+    checksum = _checksum(digest, clear, flags, beside, content, trailer)
+    return Entry._make((*front, digest, *back, wrap(flags, checksum, beside, content, trailer)))
 
 
-def reseal(entry: Entry, encoding: bytes, proof: bytes, marker: int) -> tuple[bytes, bytes]:
+def reseal(
+    entry: Entry, encoding: bytes, proof: bytes, marker: int, guard: Guard | None = None
+) -> tuple[bytes, bytes]:
     """A body with the whole state for an entry that is stored as a delta, and its own proof.
 
-    The entry keeps its digest, and its `proof` there; the entry at the seq `marker` has to vouch
-    for the new one.
+    The entry keeps its digest, with what stands for it, and its `proof` there; the entry at the
+    seq `marker` has to vouch for the new one.
     """
-    flags, content, own = keyframe(encoding)
+    flags, content, own = keyframe(encoding, guard=guard)
     flags |= REWRITTEN
-    beside = _beside(proof, marker)
-    checksum = _checksum(entry.digest, _clear(entry), flags, beside, content)
-    return _wrap(flags, checksum, beside, content), own
+    beside = beside_of(proof, marker)
+    trailer = b"" if guard is None else guard.trailer(entry.digest)
+    checksum = _checksum(entry.digest, _clear(entry), flags, beside, content, trailer)
+    return wrap(flags, checksum, beside, content, trailer), own
 
 
-def unseal(entry: Entry, stored: Stored | None = None) -> Content:
-    """Open the entry, which was proved. Raises `CheckpointCorruptedError`."""
+def unseal(entry: Entry, stored: Stored | None = None, open_: Open | None = None) -> Content:
+    """Open the entry, which was proved. Raises `CheckpointCorruptedError`, `KeyMissingError`."""
     flags, content, *_ = stored or glance(entry)
+    if flags & SEALED and open_ is None:
+        raise KeyMissingError(entry.run, entry.seq)
     try:
         if not flags & DELTA:
+            if flags & SEALED and open_ is not None:
+                content = open_(entry, flags & ~REWRITTEN, b"", content)
             if flags & ZSTD:
                 content = compress.decompress(content, entry.size)
             return Content(flags, entry.seq, entry.seq, content)
         base, landmark, at = _bearings(entry.seq, content)
+        payload = content[at:]
+        if flags & SEALED and open_ is not None:
+            payload = open_(entry, flags, content[:at], payload)
         if flags & ZSTD:
-            size, at = varint.take(content, at)
+            size, at = varint.take(payload, 0)
             if size > 2 * entry.size + 1024:  # `diff` gives up long before
                 raise ValueError("a delta is larger than the state it makes")
-            payload = compress.decompress(content[at:], size)
-        else:
-            payload = content[at:]
+            payload = compress.decompress(payload[at:], size)
         return Content(flags, base, landmark, payload)
     except ValueError as error:
         raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
@@ -213,12 +272,12 @@ def glance(entry: Entry) -> Stored:
     of another version.
     """
     try:
-        flags, _, beside, content = _unwrap(entry)
+        flags, _, beside, content, trailer = unwrap(entry)
         if not flags & REWRITTEN:
-            return Stored(flags, content, beside, 0)
+            return Stored(flags, content, beside, 0, trailer)
         if flags & DELTA:
             raise ValueError("it was rewritten as a delta")
-        return Stored(flags, content, beside[:_PROOF], varint.take(beside, _PROOF)[0])
+        return Stored(flags, content, beside[:PROOF], varint.take(beside, PROOF)[0], trailer)
     except CheckpointCorruptedError:
         raise
     except (TypeError, ValueError) as error:
@@ -231,9 +290,9 @@ def check(entry: Entry) -> Stored:
     Raises `CheckpointCorruptedError`.
     """
     stored = glance(entry)
-    flags, checksum, beside, content = _unwrap(entry)
+    flags, checksum, beside, content, trailer = unwrap(entry)
     if not _fits(entry) or (
-        _checksum(entry.digest, _clear(entry), flags, beside, content) != checksum
+        _checksum(entry.digest, _clear(entry), flags, beside, content, trailer) != checksum
     ):
         reason = "its checksum does not match what is stored"
         raise CheckpointCorruptedError(entry.run, entry.seq, reason)
@@ -259,22 +318,6 @@ def _clear(entry: Entry) -> bytes:
         raise CheckpointCorruptedError(entry.run, entry.seq, reason) from None
 
 
-def dressed(entry: Entry, state: bytes) -> bytes:
-    """A packed body as JSON for people: its content in base64, and beside it the state's JSON."""
-    flags, checksum, beside, content = _unwrap(entry)
-    head = _json_head(flags, checksum, beside) + b', "content": "'
-    text = binascii.b2a_base64(content, newline=False)
-    return head + text + b'", "state":\n' + state + _JSON_CLOSE
-
-
-def undressed(entry: Entry) -> bytes:
-    """The body without what was put beside it for people."""
-    if not entry.body.startswith(b"{"):
-        return entry.body
-    flags, checksum, beside, content = _unwrap(entry)
-    return _wrap(flags, checksum, beside, content)
-
-
 def _bearings(seq: int, content: bytes) -> tuple[int, int, int]:
     """The base and the landmark of a delta, and where in its content the change begins."""
     back, at = varint.take(content, 0)
@@ -296,87 +339,11 @@ def _sha256(data: bytes) -> bytes:
     return digest.digest()
 
 
-_BYTE: Final = [bytes([flags]) for flags in range(_FLAGS + 1)]
+_BYTE: Final = [bytes([flags]) for flags in range(KNOWN + 1)]
 _OF_NOTHING: Final = [_sha256(flags) for flags in _BYTE]
 
 
-def _checksum(digest: bytes, clear: bytes, flags: int, beside: bytes, content: bytes) -> int:
-    return zlib.crc32(digest + clear + _BYTE[flags] + beside + content)
-
-
-def _beside(proof: bytes, marker: int) -> bytes:
-    """What a rewritten body keeps: the proof of what was first stored, and its marker's seq."""
-    beside = bytearray(proof)
-    varint.put(beside, marker)
-    return bytes(beside)
-
-
-def _wrap(flags: int, checksum: int, beside: bytes, content: bytes) -> bytes:
-    if flags & READABLE:
-        head = _json_head(flags, checksum, beside)
-        return head + b', "state":\n' + (content or b"null") + _JSON_CLOSE
-    return _PACK_HEADER(VERSION, flags, checksum) + beside + content
-
-
-def _json_head(flags: int, checksum: int, beside: bytes) -> bytes:
-    head = b'{"format": 2, "flags": %d, "checksum": "%08x"' % (flags, checksum)
-    if not beside:
-        return head
-    head += b', "proof": "%b"' % beside[:_PROOF].hex().encode()
-    if len(beside) == _PROOF:
-        return head
-    return head + b', "marker": %d' % varint.take(beside, _PROOF)[0]
-
-
-def _unwrap(entry: Entry) -> tuple[int, int, bytes, bytes]:
-    """Flags, checksum, what is beside a rewritten content, and the content. Raises `ValueError`."""
-    body = entry.body
-    if len(body) < _HEADER:
-        raise ValueError("the body is too short to be an envelope")
-    if body.startswith(b"{"):
-        return _unwrap_json(entry)
-    version, flags, checksum = _UNPACK_HEADER(body)
-    if version != VERSION or flags & ~_FLAGS or flags & READABLE:
-        raise _unknown(entry, version, flags)
-    at = _HEADER
-    if flags & REWRITTEN:
-        _, at = varint.take(body, _HEADER + _PROOF)
-    elif flags & DELTA:
-        at += _PROOF
-    return flags, checksum, body[_HEADER:at], body[at:]
-
-
-def _unknown(entry: Entry, version: int, flags: int) -> UnknownFormatError:
-    reason = f"it has the format {version}.{flags}, which this version can't read"
-    return UnknownFormatError(entry.run, entry.seq, reason)
-
-
-def _unwrap_json(entry: Entry) -> tuple[int, int, bytes, bytes]:
-    body = entry.body
-    found = _JSON_OPEN.match(body)
-    if found is None and (other := _JSON_FORMAT.match(body)):
-        raise _unknown(entry, int(other[1]), int(other[2]))
-    if found is None or not body.endswith(_JSON_CLOSE):
-        raise ValueError("the JSON envelope was altered")
-    flags, checksum = int(found[1]), int(found[2], 16)
-    if flags & ~_FLAGS:
-        raise _unknown(entry, VERSION, flags)
-    rewritten, readable = bool(flags & REWRITTEN), bool(flags & READABLE)
-    has_proof = bool(flags & (REWRITTEN | DELTA))
-    if (
-        has_proof is (found[3] is None)
-        or rewritten is (found[4] is None)
-        or readable is (found[5] is not None)
-    ):
-        raise ValueError("the JSON envelope was altered")
-    beside = bytes.fromhex(found[3].decode()) if has_proof else b""
-    if rewritten:
-        beside = _beside(beside, int(found[4]))
-    if not readable:
-        return flags, checksum, beside, binascii.a2b_base64(found[5], strict_mode=True)
-    content = body[found.end() : -len(_JSON_CLOSE)]
-    if not entry.size:
-        content = b""  # "null" means no state at all; the state None has a size
-    if _wrap(flags, checksum, beside, content) != body:
-        raise ValueError("the JSON envelope was altered")
-    return flags, checksum, beside, content
+def _checksum(
+    digest: bytes, clear: bytes, flags: int, beside: bytes, content: bytes, trailer: bytes = b""
+) -> int:
+    return zlib.crc32(digest + clear + _BYTE[flags] + beside + content + trailer)

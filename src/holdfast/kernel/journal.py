@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from holdfast.codec import envelope, readable, values
+from holdfast.codec import envelope, readable, values, wrapping
 from holdfast.codec.chain import REACH, pack, whole
 from holdfast.codec.live import LiveValues
 from holdfast.errors import CheckpointCorruptedError, EntriesLostError, UnknownFormatError
@@ -64,7 +64,7 @@ class Journals(Reader):
         if store.form == "readable":
             self.encode, self.decode = _encode_readable, _decode_readable
             self.decode_data = _decode_readable_data
-            self._flags = envelope.READABLE
+            self._flags = wrapping.READABLE
         else:
             self.encode, self.decode = values.encode, values.decode
             self.decode_data = values.decode_data
@@ -283,8 +283,8 @@ class Journals(Reader):
 
         What is not the run's state (a step's own value, a question) leaves the tip where it is.
         """
-        if self._flags & envelope.READABLE:
-            packed = envelope.keyframe(encoding, envelope.READABLE)
+        if self._flags & wrapping.READABLE:
+            packed = envelope.keyframe(encoding, wrapping.READABLE)
             packed, chain = whole(kind, seq, encoding, packed)
         else:
             packed, chain = pack(tip.chain, tip.base_seq, kind, seq, encoding)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from holdfast.codec import delta, envelope, readable, values
+from holdfast.codec import delta, envelope, readable, values, wrapping
 from holdfast.codec.chain import Chain, Landmark
 from holdfast.codec.envelope import Content, Stored
 from holdfast.errors import CheckpointCorruptedError
@@ -38,14 +38,14 @@ class Reader(BranchReader):
         if self._is_own(flags):
             return encoding
         try:
-            if flags & envelope.READABLE:
+            if flags & wrapping.READABLE:
                 return values.encode(readable.loads_data(encoding.decode()))
             return readable.dumps(values.decode_data(encoding), indent=1).encode()
         except ValueError as error:
             raise CheckpointCorruptedError(run, seq, f"it can't be decoded: {error}") from None
 
     def _is_own(self, flags: int) -> bool:
-        return bool(flags & envelope.READABLE) == (self.store.form == "readable")
+        return bool(flags & wrapping.READABLE) == (self.store.form == "readable")
 
     def chain_as_stored(self, run: str, seq: int, last: Entry | None = None) -> tuple[Chain, int]:
         """As `chain`, in the form that the entry is stored in, and the flags of its envelope."""

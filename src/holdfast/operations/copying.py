@@ -20,7 +20,7 @@ from itertools import islice, takewhile
 from operator import attrgetter
 from typing import Final
 
-from holdfast.codec import envelope
+from holdfast.codec import envelope, wrapping
 from holdfast.codec.meta import Meta
 from holdfast.errors import (
     CheckpointCorruptedError,
@@ -313,7 +313,7 @@ class _Copy:
         """The entry as the target keeps it: in readable stores, with its state for people."""
         if is_stub(entry):
             return entry
-        body = envelope.undressed(entry)
+        body = wrapping.undressed(entry)
         if self.target.store.form != "readable" or body.startswith(b"{"):
             return entry._replace(body=body)
         state = b"null"
@@ -322,7 +322,7 @@ class _Copy:
                 found = self.playback.encoding(entry)
                 if found is not None:
                     state = self.target.encode(self.source.decode_data(found))
-        return entry._replace(body=envelope.dressed(entry, state))
+        return entry._replace(body=wrapping.dressed(entry, state))
 
     def _thins_out(self, entry: Entry) -> bool:
         """Whether this marker says to delete something in the target."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from holdfast.codec import envelope, readable
+from holdfast.codec import readable, wrapping
 from holdfast.codec.meta import Meta, dump_meta
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.branches import FEW
@@ -335,7 +335,7 @@ def _proved_line(
 
 def _to_line(journals: Journals, playback: Playback, entry: Entry) -> dict[str, Any]:
     line: dict[str, Any] = entry._asdict()
-    line["body"] = binascii.b2a_base64(envelope.undressed(entry), newline=False).decode()
+    line["body"] = binascii.b2a_base64(wrapping.undressed(entry), newline=False).decode()
     for name in _HEX:
         line[name] = line[name].hex()
     line["meta"] = dict(Meta(entry).fields)
