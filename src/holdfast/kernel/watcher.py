@@ -27,6 +27,7 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from holdfast.kernel.store_view import real_store
 from holdfast.kernel.ticket import Waiter, wake_waiters
 from holdfast.logs import logger
 from holdfast.model import HIDDEN
@@ -306,7 +307,8 @@ class _Polling(Watch):
 
 
 def watcher_for(store: Store) -> Watcher:
-    """The store's one watcher in this process."""
+    """The store's one watcher in this process, for all views of it."""
+    store = real_store(store)
     with _registry:
         watcher = _by_store.get(id(store))
         if watcher is None:

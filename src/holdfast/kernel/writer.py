@@ -31,6 +31,7 @@ from holdfast.errors import (
     StoreUnavailableError,
     SyncFailedError,
 )
+from holdfast.kernel.store_view import real_store
 from holdfast.kernel.ticket import Line, Ticket, digests_behind, fail_all, wake
 from holdfast.logs import logger
 from holdfast.model import Entry
@@ -385,7 +386,8 @@ class Writer:
 
 
 def writer_for(store: Store, clock: Clock = SYSTEM_CLOCK) -> Writer:
-    """The store's one writer in this process."""
+    """The store's one writer in this process, for all views of it."""
+    store = real_store(store)
     with _registry:
         writer = _by_store.get(id(store))
         if writer is None:

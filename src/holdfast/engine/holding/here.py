@@ -17,6 +17,7 @@ from holdfast.errors import ConflictError
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
+from holdfast.kernel.store_view import real_store
 from holdfast.logs import logger
 from holdfast.model import STORE_JOURNAL, Entry, Kind, Status
 from holdfast.seams import on_fork
@@ -68,7 +69,7 @@ class Process:
 
     def _name(self, core: Core) -> str | None:
         """What the store is called, however it was opened: random, and kept in it."""
-        store = core.journals.store
+        store = real_store(core.journals.store)
         name = self._names.get(store)
         if name is None and store.inline and not store.shared:
             name = f"memory {id(store)}"
