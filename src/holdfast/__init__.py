@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         EvidenceVerifier,
         VerificationStatus,
     )
+    from holdfast.keys.signing import SigningKey, TrustedKeys
     from holdfast.manager import CheckpointManager
     from holdfast.model import CheckpointType, Retention, Status
     from holdfast.operations.diff import Diff
@@ -79,11 +80,13 @@ __all__ = [
     "RunInfo",
     "RunNames",
     "RunOptions",
+    "SigningKey",
     "Stats",
     "Status",
     "StepInfo",
     "Store",
     "SyncCheckpointer",
+    "TrustedKeys",
     "VerificationStatus",
     "WorkerEvent",
     "WorkerInfo",
@@ -121,6 +124,7 @@ _WHERE: Final = {
         "EvidenceVerifier",
         "VerificationStatus",
     ),
+    "keys.signing": ("SigningKey", "TrustedKeys"),
     "manager": ("CheckpointManager",),
     "model": ("CheckpointType", "Retention", "Status"),
     "operations.diff": ("Diff",),

@@ -63,6 +63,9 @@ HoldfastError
 │   └── SecondWriterError             another process writes to the same LangGraph thread
 ├── CutOverError                      runs from before there was a key, and nobody accepted them
 ├── InvalidIdError                    an id that stores could confuse (also a ValueError)
+├── KeyFileError                      a key, or a file of keys, can't be used (also a ValueError)
+├── InvalidSignatureError             the key did not sign this (also a ValueError)
+│   └── UntrustedKeyError             signed by a key that is not trusted here
 └── StoreError                        nothing was written
     ├── StoreUnavailableError         unreachable, locked or full; retrying may help
     ├── StoreClosedError              used after close()
@@ -108,7 +111,9 @@ __all__ = [
     "InvalidEvidenceError",
     "InvalidFlowError",
     "InvalidIdError",
+    "InvalidSignatureError",
     "KeyDestroyedError",
+    "KeyFileError",
     "KeyMissingError",
     "LeaseLostError",
     "LoopLimitError",
@@ -150,6 +155,7 @@ __all__ = [
     "UnknownFlowError",
     "UnresolvedError",
     "UnsavedWarning",
+    "UntrustedKeyError",
     "VerificationError",
     "WrongKeyError",
 ]

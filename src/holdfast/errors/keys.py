@@ -1,6 +1,6 @@
 """Something is wrong with a key, or with what it protects."""
 
-from holdfast.errors.base import HoldfastError
+from holdfast.errors.base import HoldfastError, one_line
 from holdfast.errors.checkpoints import CheckpointCorruptedError, CheckpointError
 
 
@@ -67,3 +67,39 @@ class CutOverError(HoldfastError):
         "{url} holds runs that were saved without a key; to accept them as they are now, and "
         "nothing more without a key from here on, run `holdfast rekey --cut-over`"
     )
+
+
+class KeyFileError(HoldfastError, ValueError):
+    """A key, or a file of keys, that can't be used: malformed, or in reach of others."""
+
+    path: str
+    reason: str
+    _text = "{path} {reason}"
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
+
+
+class InvalidSignatureError(HoldfastError, ValueError):
+    """The key that a signature names did not make it, or there is no signature."""
+
+    what: str
+    key_id: str = ""
+
+    def __str__(self) -> str:
+        if not self.key_id:
+            return f"{self.what} is not signed; nothing of it is used"
+        return (
+            f"{self.what} was not signed by the key {self.key_id!r} as it is now: it was changed, "
+            "or another key has this id; nothing of it is used"
+        )
+
+
+class UntrustedKeyError(InvalidSignatureError):
+    """The key that a signature names is not trusted here."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} is signed with the key {self.key_id!r}, which is not trusted here; if it "
+            "should be, add its public key to hf.TrustedKeys"
+        )
