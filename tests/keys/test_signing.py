@@ -30,7 +30,9 @@ def test_a_key_trusts_itself_and_refuses_what_was_changed(key: hf.SigningKey) ->
     signature = key.sign(b"data")
     key.trusted().verify("ann", b"data", signature)
     for data, other in [(b"Data", signature), (b"data", signature[::-1]), (b"data", b"")]:
-        with pytest.raises(hf.InvalidSignatureError, match="was not signed by the key 'ann'") as caught:
+        with pytest.raises(
+            hf.InvalidSignatureError, match="was not signed by the key 'ann'"
+        ) as caught:
             key.trusted().verify("ann", data, other)
         assert type(caught.value) is hf.InvalidSignatureError
 

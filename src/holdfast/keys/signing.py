@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol, Self
 
-from holdfast.errors import KeyFileError, InvalidSignatureError, UntrustedKeyError
+from holdfast.errors import InvalidSignatureError, KeyFileError, UntrustedKeyError
 from holdfast.keys.extra import without_cryptography
 from holdfast.keys.key_files import (
     LONGEST_KEY,
