@@ -46,9 +46,10 @@ if TYPE_CHECKING:
     )
     from holdfast.keys.signing import SigningKey, TrustedKeys
     from holdfast.manager import CheckpointManager
-    from holdfast.model import CheckpointType, Retention, Status
+    from holdfast.model import CheckpointType, Status
     from holdfast.operations.diff import Diff
     from holdfast.operations.verifying import Integrity
+    from holdfast.retention import Retention
     from holdfast.seams import new_id
     from holdfast.store import Store
     from holdfast.urls import open_store, register_store
@@ -126,9 +127,10 @@ _WHERE: Final = {
     ),
     "keys.signing": ("SigningKey", "TrustedKeys"),
     "manager": ("CheckpointManager",),
-    "model": ("CheckpointType", "Retention", "Status"),
+    "model": ("CheckpointType", "Status"),
     "operations.diff": ("Diff",),
     "operations.verifying": ("Integrity",),
+    "retention": ("Retention",),
     "seams": ("new_id",),
     "store": ("Store",),
     "urls": ("open_store", "register_store"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
@@ -27,7 +27,6 @@ from holdfast.kernel.observing import Listener, flush, flush_async, observers_of
 from holdfast.kernel.watcher import EVERY
 from holdfast.kernel.watching import Changes, SyncChanges, stop_watching
 from holdfast.kernel.writer import writer_for
-from holdfast.model import Retention
 from holdfast.operations import (
     copying,
     deleting,
@@ -44,6 +43,7 @@ from holdfast.operations import (
 )
 from holdfast.operations.children import children, parent_of
 from holdfast.operations.retention import apply_retention, retain
+from holdfast.retention import Retention, in_order
 from holdfast.seams import SYSTEM_CLOCK, SYSTEM_ENTROPY, Clock, Entropy
 from holdfast.store import Store, Survives, require
 from holdfast.urls import open_store
@@ -100,7 +100,7 @@ class _Operations(HasOperations):
         *,
         durability: Durability = "sync",
         on_save_failure: OnSaveFailure = "raise",
-        retention: Retention | None = None,
+        retention: Retention | Sequence[Retention] | None = None,
         max_state_bytes: int = MAX_STATE_BYTES,
         deadline: float = DEADLINE,
         survives: Survives | None = None,
@@ -117,7 +117,8 @@ class _Operations(HasOperations):
           `close`. Beginning a run always waits, and every call but `save` first does what
           `flush` does.
         - `on_save_failure`: "raise", or "warn" to log it, mark the run as `degraded` and continue.
-        - `retention`: what is deleted automatically; nothing unless given.
+        - `retention`: what is deleted automatically, as one policy or several, of which the first
+          that matches a run applies to it; nothing unless given.
         - `max_state_bytes`: larger states are refused; beyond 1 MB they are warned about.
         - `deadline`: seconds a save may take, retries included.
         - `survives`: what the store must survive; `DurabilityError` if it does not.
@@ -129,7 +130,7 @@ class _Operations(HasOperations):
             on_save_failure=on_save_failure,
             deadline=deadline,
             max_state_bytes=max_state_bytes,
-            retention=retention,
+            retention=in_order(retention),
         )
         self._owns_store = not isinstance(store, Store)
         if isinstance(store, Store):

@@ -217,6 +217,33 @@ def test_whole_runs_go_when_nothing_was_saved_for_long(cli: Cli, tmp_path: Path)
     assert [run["run_id"] for run in cli("runs", "--json").lines] == ["waits", "asks"]
 
 
+def test_what_is_pruned_may_be_chosen_by_owner_thread_flow_and_status(cli: Cli) -> None:
+    with hf.SyncCheckpointer(clock=Earlier()) as cp:
+        cp.save("hers", 1, owner="ann", thread_id="t")
+        cp.save("his", 1, owner="bob", thread_id="t")
+    old = ("--runs-older-than", "30d")
+
+    def would(*options: str) -> list[str]:
+        return [run["run_id"] for run in cli("prune", *options, "--dry-run", "--json").json["runs"]]
+
+    assert would("--owner", "ann", *old) == ["hers"]
+    assert would("--thread", "t", "--status", "open", *old) == ["hers", "his"]
+    assert would("--flow", "etl", *old) == []
+    assert cli("prune", "--owner", "ann").code == Exit.USAGE
+    assert cli("prune", "--status", "paused", *old).code == Exit.USAGE
+    Path("pyproject.toml").write_text(
+        "[[tool.holdfast.retention]]\nowner = 'ann'\nkeep_all = true\n"
+        "[[tool.holdfast.retention]]\nrun_ttl = '30d'\n"
+    )
+    assert would() == ["his"]
+    assert "2 policies" in cli("config").out
+    assert "2 retention policies in pyproject.toml" in cli("doctor").out
+    assert cli("prune").out == "1 checkpoint of 1 run deleted\n"
+    Path("pyproject.toml").write_text("[[tool.holdfast.retention]]\nrun_ttl = 'soon'\n")
+    assert "not a length of time" in cli("prune").err
+    assert cli("doctor").code == Exit.FAILED
+
+
 def test_whole_runs_that_go_to_the_archive_can_be_imported_elsewhere(cli: Cli) -> None:
     with hf.SyncCheckpointer(clock=Earlier()) as cp:
         cp.save("old", {"n": 1})

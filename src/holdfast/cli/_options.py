@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from holdfast.views import times
+from holdfast.retention import Retention, parse_age
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -33,7 +33,7 @@ def option(spec: str, text: str, *, to: str | None = None, **settings: Any) -> D
 def age(text: str) -> timedelta:
     """A length of time such as 90s, 12h, 30d or 8w."""
     try:
-        return times.age(text)
+        return parse_age(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
@@ -59,6 +59,14 @@ def point_in_time(text: str) -> datetime:
             f"{text!r} is not a time; give one such as 2026-11-19T10:00 (local) or "
             "2026-11-19T10:00+00:00"
         ) from None
+
+
+def configured_retention() -> list[Retention]:
+    """The policies in pyproject.toml."""
+    try:
+        return Retention.configured()
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def parse_labels(pairs: Sequence[str]) -> dict[str, str]:

@@ -4,9 +4,11 @@ import os
 from typing import NamedTuple
 
 from holdfast.cli import _show
+from holdfast.cli._options import configured_retention
 from holdfast.cli._session import Session, as_command
 from holdfast.project import SETTINGS, project_settings, unknown_settings
 from holdfast.urls import masked
+from holdfast.views import words
 
 
 class Setting(NamedTuple):
@@ -26,6 +28,7 @@ def command(session: Session) -> None:
     is a pyproject.toml that is ignored because others may have written it.
     """
     project, configured = project_settings()
+    policies = configured_retention()
     if session.where is not None:
         source = "--store"
     elif os.environ.get("HOLDFAST_STORE"):
@@ -41,6 +44,11 @@ def command(session: Session) -> None:
                 str(project) if name in configured else "built in",
             )
             for name in ("flows", "roots", "hosts")
+        ),
+        Setting(
+            "retention",
+            words.plural(len(policies), "policy") if policies else "",
+            str(project) if policies else "built in",
         ),
         Setting("project", str(project or ""), "the current directory and those above"),
     ]

@@ -6,11 +6,11 @@ from typing import Final
 import click
 
 from holdfast.cli import _show
-from holdfast.cli._options import age, dry_run, option
+from holdfast.cli._options import age, configured_retention, dry_run, option
 from holdfast.cli._progress import progress
 from holdfast.cli._runs import run_argument, run_ids
 from holdfast.cli._session import Session, as_command
-from holdfast.model import Retention
+from holdfast.retention import Retention
 from holdfast.views import pruning, words
 
 _NAMED: Final = 5  # runs that are not changed; with --json all of them
@@ -20,6 +20,8 @@ _NAMED: Final = 5  # runs that are not changed; with --json all of them
     "holdfast prune --keep-latest 10 --dry-run",
     "holdfast prune nightly-31 --keep-latest 1",
     "holdfast prune --older-than 30d --runs-older-than 52w --archive /backup/holdfast",
+    "holdfast prune --flow etl --status completed --runs-older-than 30d",
+    "holdfast prune --dry-run",
 )
 @run_argument(required=False)
 @option("--keep-latest N", "Delete all but a run's newest N checkpoints.", type=click.IntRange(1))
@@ -34,6 +36,15 @@ _NAMED: Final = 5  # runs that are not changed; with --json all of them
     "Child runs go with their parent.",
     type=age,
 )
+@option("--owner ID", "Only runs of this owner.")
+@option("--thread ID", "Only runs of this thread.", to="thread_id")
+@option("--flow NAME", "Only runs of this flow.")
+@option(
+    "--status",
+    "Only runs with this status.",
+    multiple=True,
+    type=click.Choice(["open", "failed", "cancelled", "completed"]),
+)
 @option(
     "--archive DIR",
     "First write what is deleted to files there: whole runs for `holdfast import`, "
@@ -47,6 +58,10 @@ def command(
     keep_latest: int | None,
     older_than: timedelta | None,
     runs_older_than: timedelta | None,
+    owner: str | None,
+    thread_id: str | None,
+    flow: str | None,
+    status: tuple[str, ...],
     archive: str | None,
     dry_run: bool,
 ) -> None:
@@ -54,21 +69,37 @@ def command(
     steps of a failed run, which a resume needs. Threads of LangGraph's are only deleted whole, and
     not while they wait for an answer: single checkpoints are pruned by the saver's `prune`.
 
-    With both --keep-latest and --older-than, only checkpoints that match both are deleted.
+    With both --keep-latest and --older-than, only checkpoints that match both are deleted. Child
+    runs follow the run that they belong to: --owner, --thread, --flow and --status are about that.
+    Without any of these options, the policies under [[tool.holdfast.retention]] in pyproject.toml
+    are applied; to see what they would delete: --dry-run.
     """
+    chosen = (owner, thread_id, flow, status or None, archive)
     if keep_latest is None and older_than is None and runs_older_than is None:
-        raise click.UsageError(
-            "say what to delete: --keep-latest, --older-than or --runs-older-than"
-        )
-    policy = Retention(
-        keep_latest=keep_latest, max_age=older_than, run_ttl=runs_older_than, archive=archive
-    )
-    with session.opened(retention=policy) as cp:
+        policies = configured_retention() if chosen == (None,) * len(chosen) else []
+        if not policies:
+            raise click.UsageError(
+                "say what to delete: --keep-latest, --older-than or --runs-older-than"
+            )
+    else:
+        policies = [
+            Retention(
+                keep_latest=keep_latest,
+                max_age=older_than,
+                run_ttl=runs_older_than,
+                owner=owner,
+                thread_id=thread_id,
+                flow=flow,
+                status=status or None,
+                archive=archive,
+            )
+        ]
+    with session.opened(retention=policies) as cp:
         names = run_ids(cp, run)
         swept = []
         with progress("pruning", len(names)) as advance:
             for name in names:
-                swept.append(pruning.sweep(cp, name, policy, dry_run=dry_run))
+                swept.append(pruning.sweep(cp, name, dry_run=dry_run))
                 advance()
     gone = [one for one in swept if one.checkpoints or one.whole]
     refused = [one for one in swept if one.refused]

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -73,7 +74,8 @@ def command(
     Those are runs that were submitted, whose sleep, retry delay or deadline is over, that were
     answered, and whose process died or left them. Any number of workers share the runs of a store.
     Only runs of the given flows are executed, or of those in pyproject.toml; others stay as they
-    are. What steps claim is checked as by `holdfast run` and `holdfast resume`. On a terminal a table shows what is executed; elsewhere, or with --json, each event is a
+    are. What steps claim is checked as by `holdfast run` and `holdfast resume`. The retention policies
+    in pyproject.toml are applied meanwhile, a few runs at a time. On a terminal a table shows what is executed; elsewhere, or with --json, each event is a
     JSON line on standard output, and what steps print goes to standard error.
 
     With --verify it also answers `holdfast verify --worker`, and it needs no flows: it checks what
@@ -175,6 +177,9 @@ async def _work(
         )
     except ValueError as error:
         raise click.UsageError(_show.clean(str(error))) from error
+    core = engine.checkpointer.core
+    if not core.settings.retention:
+        core.settings = replace(core.settings, retention=tuple(_options.configured_retention()))
     async with engine:
         working = asyncio.ensure_future(
             engine.work(

@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError, StoreClosedError
 from holdfast.kernel.journal import Draft, Journals
 from holdfast.kernel.observing import Observer, tell
 from holdfast.kernel.ticket import Ticket, running_loop
-from holdfast.model import Retention
+from holdfast.retention import Retention
 from holdfast.seams import on_fork
 
 if TYPE_CHECKING:
@@ -48,16 +48,13 @@ class Settings:
     on_save_failure: OnSaveFailure = "raise"
     deadline: float = DEADLINE
     max_state_bytes: int = MAX_STATE_BYTES
-    retention: Retention | None = None
+    retention: tuple[Retention, ...] = ()
 
     def __post_init__(self) -> None:
         for name, kind in (("deadline", int | float), ("max_state_bytes", int)):
             given = getattr(self, name)
             if not isinstance(given, kind) or given <= 0:
                 raise ValueError(f"{name} must be a number above 0, not {given!r}")
-        policy: object = self.retention
-        if policy is not None and not isinstance(policy, Retention):
-            raise TypeError(f"retention must be a Retention, not {policy!r}")
         for name, known in (("durability", Durability), ("on_save_failure", OnSaveFailure)):
             if getattr(self, name) not in get_args(known):
                 given = getattr(self, name)

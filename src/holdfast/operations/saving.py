@@ -21,14 +21,13 @@ from holdfast.logs import logger
 from holdfast.model import Entry, Kind, Status, check_id
 from holdfast.operations import forking
 from holdfast.operations.reading import require
-from holdfast.operations.retention import sweep, thin
+from holdfast.operations.retention import SWEEP_EVERY, sweep, thin
 
 P = ParamSpec("P")
 
 log = logger()
 
 _THIN_EVERY: Final = 64  # saves to one run between two bites of retention
-_SWEEP_EVERY: Final = 1024
 
 
 Composer = Callable[Concatenate[Core, P], tuple[str, Draft, CheckpointInfo | None]]
@@ -52,7 +51,7 @@ def _saving(composed: Composer[P]) -> Callable[Concatenate[Core, P], Op[Checkpoi
             tolerate(core, error)
             entry = unsaved(core, run, draft)
         else:
-            if core.settings.retention is not None:
+            if core.settings.retention:
                 yield from _retain(core, entry)
         return _checkpoint(core, entry, draft)
 
@@ -192,14 +191,12 @@ def said_by(name: str | None) -> dict[str, str]:
 
 def _retain(core: Core, entry: Entry) -> Op[None]:
     """Now and then, apply a bit of retention as part of a save."""
-    policy = core.settings.retention
-    if policy is None:
-        return
     try:
-        if policy.thins_runs and entry.seq % _THIN_EVERY == _THIN_EVERY - 1:
+        thins = any(policy.thins_runs for policy in core.settings.retention)
+        if thins and entry.seq % _THIN_EVERY == _THIN_EVERY - 1:
             yield partial(thin, core, entry.run)
         core.saves_since_sweep += 1
-        if core.saves_since_sweep >= _SWEEP_EVERY:
+        if core.saves_since_sweep >= SWEEP_EVERY:
             core.saves_since_sweep = 0
             yield partial(sweep, core)
     except (HoldfastError, OSError) as error:  # the save itself is durable

@@ -14,6 +14,7 @@ from holdfast.operations.forking import SAME, branch_off
 from holdfast.operations.reading import is_folded
 from holdfast.operations.verifying import Integrity
 from holdfast.project import SETTINGS, unknown_settings
+from holdfast.retention import Retention
 from holdfast.store import PAGE
 from holdfast.stores._shared.access import risks
 from holdfast.urls import local_path
@@ -81,6 +82,15 @@ def _settings() -> Iterator[Finding]:
             f"nothing reads {name!r} under [tool.holdfast] in pyproject.toml",
             f"Known are {', '.join(sorted(SETTINGS))}; see: holdfast config.",
         )
+    try:
+        policies = Retention.configured()
+    except ValueError as error:
+        yield Finding("retention", "error", str(error), "Nothing is deleted until it is corrected.")
+    else:
+        if policies:
+            applied = "holdfast worker applies them; to see what would go: holdfast prune --dry-run"
+            named = words.plural(len(policies), "retention policy")
+            yield Finding("retention", "ok", f"{named} in pyproject.toml; {applied}")
 
 
 def _access(cp: SyncCheckpointer) -> Iterator[Finding]:
@@ -269,7 +279,8 @@ def _amount(cp: SyncCheckpointer) -> Iterator[Finding]:
             "size",
             "warning",
             found,
-            "To delete old checkpoints: holdfast prune, or Checkpointer(retention=Retention(...)).",
+            "To delete what is old: holdfast prune; to have it done, Checkpointer(retention="
+            "Retention(...)), or [[tool.holdfast.retention]] in pyproject.toml.",
         )
     else:
         yield Finding("size", "ok", found)

@@ -4,25 +4,30 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from holdfast.checkpointer import SyncCheckpointer
-from holdfast.model import Retention
-from holdfast.operations.retention import UNFINISHED, Swept
+from holdfast.operations.retention import UNFINISHED, Swept, policy_of
 from holdfast.views import threads
 
 _THREAD: Final = "langgraph"  # in the place of a status
 
 
-def sweep(cp: SyncCheckpointer, run: str, policy: Retention, *, dry_run: bool) -> Swept:
-    """Apply the policy of this checkpointer to a run.
+def sweep(cp: SyncCheckpointer, run: str, *, dry_run: bool) -> Swept:
+    """Apply the policies of this checkpointer to a run.
 
     Of a thread of LangGraph's, only what deletes all of it.
     """
     info = cp.run(run)
-    if info is not None and info.flow == threads.FLOW and policy.thins_runs:
+    if info is not None and info.flow == threads.FLOW and _is_thinned(cp, run):
         would = cp.retain(run, dry_run=True)
         if not would.whole:
             why = UNFINISHED if would.refused == UNFINISHED else _THREAD
             return Swept(run, 0, whole=False, refused=why)
     return cp.retain(run, dry_run=dry_run)
+
+
+def _is_thinned(cp: SyncCheckpointer, run: str) -> bool:
+    head = cp.core.journals.head(run)
+    policy = None if head is None else policy_of(cp.core, head)
+    return policy is not None and policy.thins_runs
 
 
 def document(swept: Sequence[Swept], *, dry_run: bool) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from holdfast.heads import Position, RunHead, label_text
 from holdfast.model import Entry, Status, check_id
 from holdfast.operations.listing import infos
 from holdfast.operations.reading import outages_named
+from holdfast.retention import parse_age
 from holdfast.store import PAGE, RunFilter
-from holdfast.views import times
 from holdfast.views.commands import Commands
 from holdfast.views.runs import doing
 
@@ -36,7 +36,7 @@ Listed = tuple[RunHead, Entry]
 def age(text: str) -> timedelta | None:
     """A length of time such as 90s, 12h, 30d or 8w; None for any other text."""
     try:
-        return times.age(text)
+        return parse_age(text)
     except ValueError:
         return None
 

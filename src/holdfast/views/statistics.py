@@ -6,7 +6,8 @@ from typing import Any, Final, NamedTuple
 from holdfast.checkpoint import to_datetime
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.heads import HOUR
-from holdfast.views import times, totals
+from holdfast.retention import parse_age
+from holdfast.views import totals
 
 
 class Window(NamedTuple):
@@ -34,7 +35,7 @@ def window_of(name: str, age: timedelta) -> Window:
     return Window(name, hours, 1 if hours <= 48 else 6 if hours <= 14 * 24 else 24)
 
 
-WINDOWS: Final = {name: window_of(name, times.age(name)) for name in ("24h", "7d", "30d")}
+WINDOWS: Final = {name: window_of(name, parse_age(name)) for name in ("24h", "7d", "30d")}
 """By the word that URLs have for them."""
 
 

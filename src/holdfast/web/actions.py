@@ -31,8 +31,9 @@ from holdfast.errors import (
     RunExistsError,
 )
 from holdfast.logs import about, logger
-from holdfast.model import OF_CHILD, Kind, Retention, Status
+from holdfast.model import OF_CHILD, Kind, Status
 from holdfast.operations.forking import SAME, branch_off
+from holdfast.retention import Retention
 from holdfast.views import continuing, pruning, threads
 from holdfast.views.commands import Commands
 from holdfast.views.questions import recorded
@@ -177,7 +178,7 @@ def prune(
     policy = Retention(keep_latest=keep_latest, max_age=older_than)
     with SyncCheckpointer(site.cp.store, retention=policy) as cp:
         cp.core.journals.keep_coded()
-        would = pruning.document([pruning.sweep(cp, run_id, policy, dry_run=True)], dry_run=True)
+        would = pruning.document([pruning.sweep(cp, run_id, dry_run=True)], dry_run=True)
         head = cp.core.journals.head(run_id)  # another one: something was saved or deleted since
         seen = [would, None if head is None else head.entry_id.hex()]
         digest = hashlib.sha256(to_ascii(seen).encode()).hexdigest()[:32]
@@ -185,7 +186,7 @@ def prune(
             return {**would, "preview": digest}
         if preview != digest:
             raise OutdatedPreviewError
-        swept = pruning.sweep(cp, run_id, policy, dry_run=False)
+        swept = pruning.sweep(cp, run_id, dry_run=False)
     done = pruning.document([swept], dry_run=False)
     _log.info("%s pruned run %s: %s", who, run_id, done["checkpoints"], extra=about(run_id))
     return done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from holdfast.errors import (
 )
 from holdfast.kernel import compose
 from holdfast.model import Kind, Status
+from holdfast.operations.retention import after_run
 
 if TYPE_CHECKING:
     from holdfast.engine.program import Task
@@ -43,6 +45,7 @@ async def complete(run: Run) -> Any:
     run.recorder.forget_unsaved()
     await run.recorder.save_and_announce([end._replace(encoding=encoding)], urgent=True)
     run.emit(ev.RunCompleted(run.run_id, result, perf_counter() - run.began, run.saved))
+    await _retain(run)
     return result
 
 
@@ -67,6 +70,7 @@ async def cancel(run: Run) -> Any:
     await run.recorder.save_and_announce([end], urgent=True)
     run.recorder.tell_if_unsaved(error)
     run.emit(ev.RunCancelled(run.run_id))
+    await _retain(run)
     raise error
 
 
@@ -89,6 +93,7 @@ async def fail(run: Run, error: BaseException, task: Task | None = None) -> Any:
         raise unsaved from error  # that it failed could not even be recorded
     run.recorder.tell_if_unsaved(error)
     run.emit(ev.RunFailed(run.run_id, error, step))
+    await _retain(run)
     raise error
 
 
@@ -129,6 +134,13 @@ async def roll_back(run: Run, error: BaseException) -> list[str] | None:
     if errors:
         error.add_note("not everything could be undone: " + "; ".join(errors.values()))
     return [task.key for task in tasks]
+
+
+async def _retain(run: Run) -> None:
+    """Apply a bit of retention, if the checkpointer has any."""
+    if run.parent is None and run.core.settings.retention:
+        appended = run.hold.seq - run.hold.term
+        await run.hold.off_loop(partial(after_run, run.core, run.run_id, appended))
 
 
 def _steps_behind(error: BaseException) -> dict[str, Any]:

@@ -113,7 +113,7 @@ class Hold:
         try:
             while True:
                 if todo and journals.writer.full:
-                    await self._off_loop(journals.writer.wait_for_room)
+                    await self.off_loop(journals.writer.wait_for_room)
                 placed = not todo or self._submit(todo, deadline, work)
                 if placed:
                     todo = []
@@ -157,7 +157,7 @@ class Hold:
         while self.lease is not None and not self.lease.is_fresh:
             self.check()
             try:
-                await self._off_loop(partial(self.presence.renew, self.core, self.lease))
+                await self.off_loop(partial(self.presence.renew, self.core, self.lease))
             except StoreError as error:
                 if not fatal:
                     return  # the user wants to go on whatever becomes of the store
@@ -235,11 +235,9 @@ class Hold:
         )
         try:
             read = partial(journals.store.read, self.run, after=self.seq - 1)
-            for entry in await self._off_loop(read):
+            for entry in await self.off_loop(read):
                 self._take_note(entry, drafts)
-            tip = await self._off_loop(
-                partial(journals.fetch_tip, self.run, with_state=needs_state)
-            )
+            tip = await self.off_loop(partial(journals.fetch_tip, self.run, with_state=needs_state))
         except StoreUnavailableError as error:
             if journals.clock.monotonic() > deadline:
                 raise as_save_error(self.run, error) from error
@@ -268,7 +266,8 @@ class Hold:
             raise LeaseLostError(self.run, self._taken)
         self.last = self._durable = _place(entry)
 
-    async def _off_loop(self, call: Callable[[], Any]) -> Any:
+    async def off_loop(self, call: Callable[[], Any]) -> Any:
+        """Call something that blocks, without blocking the event loop if others use it."""
         return call() if self._blocking else await self.core.off_loop(call)
 
 

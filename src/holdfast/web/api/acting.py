@@ -8,8 +8,9 @@ from typing import Any, Final
 from holdfast.checkpoint import RunInfo
 from holdfast.codec import readable
 from holdfast.operations.forking import SAME
+from holdfast.retention import parse_age
 from holdfast.views import run as one_run
-from holdfast.views import runs, times
+from holdfast.views import runs
 from holdfast.web import actions
 from holdfast.web.api.declaring import Call, Field, identity, number, post, text
 from holdfast.web.api.problems import ProblemError
@@ -19,7 +20,7 @@ from holdfast.web.submitting import submit
 
 _MISSING: Final = object()
 _AGE: Final[dict[str, Any]] = {
-    "parse": times.age,
+    "parse": parse_age,
     "schema": {"pattern": "^[1-9][0-9]{0,3}[smhdw]$"},
 }
 _LABELS: Final = {"type": "object", "additionalProperties": {"type": "string"}}
