@@ -40,7 +40,7 @@ _CODES = (  # the first that fits
     (Exit.REFUSED, (errors.RunMismatchError, errors.InputMismatchError, errors.FlowChangedError)),
     (Exit.REFUSED, (errors.ConflictError, errors.LeaseLostError, errors.NotOwnerError)),
     (Exit.REFUSED, (RefusedError,)),
-    (Exit.UNAVAILABLE, (errors.StoreError, ImportError, OSError)),
+    (Exit.UNAVAILABLE, (errors.KeyFileError, errors.StoreError, ImportError, OSError)),
 )
 
 

@@ -51,6 +51,7 @@ SECTIONS: Final = {
     },
     "Set up": {
         "demo": "a program that is killed, resumed and checked",
+        "keygen": "make a key that encrypts or signs",
         "config": "the settings, and where they come from",
         "bench": "how fast saving is on this disk",
         "completion": "shell completion of commands and run ids",

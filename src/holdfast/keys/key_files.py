@@ -90,7 +90,7 @@ def parse_keys(content: bytes, where: str) -> dict[str, bytes]:
             raise KeyFileError(where, f"line {number}: a key has the id of an earlier line")
         found[key_id] = key
     if not found:
-        raise KeyFileError(where, "has no key")
+        raise KeyFileError(where, "has no key; `holdfast keygen` makes one")
     return found
 
 

@@ -1,0 +1,64 @@
+"""keygen."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import holdfast as hf
+from holdfast.cli._exits import Exit
+from holdfast.keys import key_files
+from tests.cli.conftest import Cli
+
+
+def test_a_new_ring_has_one_random_key_that_is_not_shown(cli: Cli) -> None:
+    done = cli("keygen", "--out", "ring.keys", "--id", "2026")
+    assert done.code == 0
+    assert "key 2026 made in ring.keys" in done.out
+    (key,) = key_files.read_keys("ring.keys").values()
+    assert len(key) == 32
+    text = Path("ring.keys").read_text().split()[1]
+    assert text not in done.out + done.err
+    assert stat.S_IMODE(Path("ring.keys").stat().st_mode) == 0o600
+    cli("keygen", "--out", "other.keys", "--id", "2026")
+    assert key_files.read_keys("other.keys")["2026"] != key
+
+
+def test_a_newer_key_is_added_behind_the_others(cli: Cli) -> None:
+    made = cli("keygen", "--out", "ring.keys", "--json").json
+    added = cli("keygen", "--out", "ring.keys", "--add", "--json").json
+    assert list(key_files.read_keys("ring.keys")) == [made["key_id"], added["key_id"]]
+    taken = cli("keygen", "--out", "ring.keys", "--add", "--id", made["key_id"])
+    assert taken.code == Exit.UNAVAILABLE
+    assert "already" in taken.err
+    assert cli("keygen", "--out", "none.keys", "--add").code == Exit.UNAVAILABLE
+
+
+def test_a_key_pair_is_named_like_its_file(cli: Cli) -> None:
+    done = cli("keygen", "--out", "ann.key", "--sign", "--json").json
+    key = hf.SigningKey.from_file("ann.key")
+    assert (done["key_id"], done["fingerprint"]) == ("ann", key.fingerprint)
+    hf.TrustedKeys.from_files(done["public_file"]).verify("ann", b"x", key.sign(b"x"))
+    assert stat.S_IMODE(Path("ann.key").stat().st_mode) == 0o600
+
+
+def test_no_file_is_overwritten(cli: Cli) -> None:
+    Path("ann.key").write_text("precious")
+    Path("bob.key.pub").write_text("precious")
+    for arguments in (["ann.key"], ["ann.key", "--sign"], ["bob.key", "--sign"]):
+        done = cli("keygen", "--out", *arguments)
+        assert done.code == Exit.UNAVAILABLE
+        assert "never overwritten" in done.err
+    assert Path("ann.key").read_text() == Path("bob.key.pub").read_text() == "precious"
+    assert not Path("bob.key").exists()
+    assert cli("keygen", "--out", "x", "--sign", "--add").code == Exit.USAGE
+
+
+def test_no_key_is_left_where_others_could_replace_it(cli: Cli) -> None:
+    Path("open").mkdir()
+    Path("open").chmod(0o777)
+    for more in ([], ["--sign"]):
+        done = cli("keygen", "--out", "open/k", *more)
+        assert done.code == Exit.UNAVAILABLE
+        assert "others can replace files in its directory" in done.err
+    assert not list(Path("open").iterdir())
