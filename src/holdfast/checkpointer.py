@@ -27,6 +27,7 @@ from holdfast.kernel.observing import Listener, flush, flush_async, observers_of
 from holdfast.kernel.watcher import EVERY
 from holdfast.kernel.watching import Changes, SyncChanges, stop_watching
 from holdfast.kernel.writer import writer_for
+from holdfast.keys.sealing import sealer_of
 from holdfast.operations import (
     copying,
     deleting,
@@ -47,6 +48,10 @@ from holdfast.retention import Retention, in_order
 from holdfast.seams import SYSTEM_CLOCK, SYSTEM_ENTROPY, Clock, Entropy
 from holdfast.store import Store, Survives, require
 from holdfast.urls import open_store
+
+if TYPE_CHECKING:
+    from holdfast.keys.keyring import Keyring
+    from holdfast.keys.signing import SigningKey, TrustedKeys
 
 T = TypeVar("T")
 
@@ -108,6 +113,9 @@ class _Operations(HasOperations):
         clock: Clock = SYSTEM_CLOCK,
         entropy: Entropy = SYSTEM_ENTROPY,
         listeners: Iterable[Listener] = (),
+        key: Keyring | None = None,
+        sign: SigningKey | None = None,
+        trust: TrustedKeys | None = None,
     ) -> None:
         """Open a checkpointer on a store, given by URL, path or as an object; None is the default.
 
@@ -123,6 +131,9 @@ class _Operations(HasOperations):
         - `deadline`: seconds a save may take, retries included.
         - `survives`: what the store must survive; `DurabilityError` if it does not.
         - `listeners`: functions that get every event, or a `Metrics`. See docs/events.md.
+        - `key`: encrypts everything that is saved, and refuses what is not encrypted.
+        - `sign`: signs everything that is saved, and refuses what is not signed by this key, or
+          by one of those in `trust`.
         """
         observers = observers_of(listeners)
         settings = Settings(
@@ -141,7 +152,8 @@ class _Operations(HasOperations):
             self._store = open_store(store, **({} if survives is None else {"survives": survives}))
         writer = writer_for(self._store, clock)
         largest = max(max_state_bytes, MAX_STATE_BYTES)
-        journals = Journals(self._store, writer, clock, entropy, cache_bytes, largest)
+        sealer = sealer_of(self._store, key, sign, trust, clock, entropy)
+        journals = Journals(self._store, writer, clock, entropy, cache_bytes, largest, sealer)
         self._core = Core(journals, settings)
         if observers:
             self._core.observe(observers)

@@ -218,6 +218,19 @@ PROCESSES: Final = f"{HIDDEN}process{HIDDEN}"
 """What the names of the slots of processes begin with."""
 
 
+KEYS: Final = f"{HIDDEN}key{HIDDEN}"
+"""What the names of the journals of data keys begin with."""
+
+
+def key_journal(owner: str | None) -> str:
+    """The journal of the data keys of an owner, or of all runs without one: one row, replaced."""
+    return f"{KEYS}{owner or ''}"
+
+
+CUT_OVER: Final = f"{HIDDEN}cutover"
+"""The journal that says which runs are older than the first key."""
+
+
 def process_journal(slot: int) -> str:
     """The journal of one slot: it says which process has it, and is replaced by every beat."""
     return f"{PROCESSES}{slot}"

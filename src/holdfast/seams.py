@@ -122,13 +122,14 @@ _ID_BYTES = 10
 
 
 class SystemEntropy:
-    """The operating system's randomness, fetched for many ids at once.
+    """The operating system's randomness, fetched for many ids, or others of a `usual` size, at once.
 
     A system call releases the GIL: paid on every save, it makes busy threads wait for each
-    other. A child of fork() must not use the ids that its parent will.
+    other. A child of fork() must not use what its parent will.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, usual: int = _ID_BYTES) -> None:
+        self._usual = usual
         self._ready: list[bytes] = []
         on_fork(self._forget)
 
@@ -137,16 +138,14 @@ class SystemEntropy:
 
     def __call__(self, size: int) -> bytes:
         """So many unguessable bytes."""
-        if size != _ID_BYTES:
+        if size != self._usual:
             return os.urandom(size)
         try:
             return self._ready.pop()
         except IndexError:
-            block = os.urandom(256 * _ID_BYTES)
-            self._ready += [
-                block[at : at + _ID_BYTES] for at in range(_ID_BYTES, len(block), _ID_BYTES)
-            ]
-            return block[:_ID_BYTES]
+            block = os.urandom(256 * size)
+            self._ready += [block[at : at + size] for at in range(size, len(block), size)]
+            return block[:size]
 
 
 SYSTEM_ENTROPY: Entropy = SystemEntropy()

@@ -16,7 +16,7 @@ from langgraph.types import Command
 import holdfast as hf
 from holdfast.integrations.langgraph import HoldfastSaver, importing
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from tests.cli.conftest import Cli
 from tests.cli.langgraph_databases import (
     KINDS,

@@ -11,7 +11,7 @@ from holdfast.engine.resume.history import History
 from holdfast.engine.run import hold, record
 from holdfast.engine.run.hold import Hold
 from holdfast.kernel.appending import append_at
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import Entry, Kind
 from holdfast.store import Work
 from holdfast.workflow.deliveries import Deliveries

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from holdfast.errors import ConflictError
 from holdfast.kernel.core import Core, Op
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.kernel.ticket import Ticket
 from holdfast.model import Kind, Status
 from holdfast.store import WorkFailedError

@@ -29,7 +29,7 @@ from holdfast.evidence.verifier import EvidenceVerifier
 from holdfast.graph import CheckpointStrategy
 from holdfast.kernel import appending
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import Kind
 from holdfast.workflow.workflow_program import WorkflowProgram
 from tests.engine import test_hostile_evidence as hostile

@@ -23,7 +23,7 @@ from holdfast.engine.holding.here import Process, process_of, simulate
 from holdfast.engine.holding.presence import Presence
 from holdfast.engine.holding.process import Identity, this_process
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.kernel.tip import Tip
 from holdfast.model import Entry, Kind, Status, process_journal
 from holdfast.store import ANY_HEAD, Behind

@@ -22,7 +22,7 @@ from holdfast.evidence import Evidence, EvidencePack, EvidenceVerifier, Policy
 from holdfast.evidence.trust.checking import Checker
 from holdfast.graph import END, Graph
 from holdfast.kernel.appending import append
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import Entry
 from holdfast.stores.memory import MemoryStore
 from holdfast.workflow import Workflow, step, workflow

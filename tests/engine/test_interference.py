@@ -17,7 +17,7 @@ from holdfast.engine.people import requests
 from holdfast.engine.run.hold import Hold
 from holdfast.events import CheckpointSaved, StepCompleted
 from holdfast.graph import END, Graph
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import Entry, Kind, Status
 from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.sqlite.store import SQLiteStore

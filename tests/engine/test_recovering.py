@@ -28,7 +28,7 @@ from holdfast.events import StepStarted
 from holdfast.graph import END, Graph
 from holdfast.kernel import processes
 from holdfast.kernel.appending import append
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import STORE_JOURNAL, Entry, Kind, process_journal
 from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.memory import MemoryStore

@@ -18,7 +18,7 @@ from holdfast.documents.workflow_results import result_of
 from holdfast.events import StepStarted
 from holdfast.graph import END, Graph
 from holdfast.kernel.appending import append
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import Kind
 from holdfast.workflow import ask, for_each, parallel, step, workflow
 from tests.waiting import ENOUGH, PATIENCE, join, run_process, wait_until

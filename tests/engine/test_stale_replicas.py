@@ -14,7 +14,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.kernel.appending import append
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import Kind, Status
 from holdfast.store import Store
 from holdfast.stores import FileStore, MemoryStore, SQLiteStore

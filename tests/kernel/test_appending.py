@@ -12,7 +12,7 @@ import holdfast as hf
 from holdfast.codec import envelope
 from holdfast.codec.meta import dump_meta
 from holdfast.kernel.appending import append, append_at, append_if, is_durable, submit
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import Entry, Kind, Status
 from holdfast.stores import MemoryStore
 

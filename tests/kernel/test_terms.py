@@ -7,7 +7,7 @@ import pytest
 import holdfast as hf
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.appending import append
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import Entry, Kind, Status
 from holdfast.stores import MemoryStore
 

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.kernel.journal import Draft, Journals
+from holdfast.kernel.draft import Draft
+from holdfast.kernel.journal import Journals
 from holdfast.kernel.ticket import Ticket
 from holdfast.kernel.tip import Tip
 from holdfast.kernel.writer import Writer

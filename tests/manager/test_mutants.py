@@ -16,7 +16,7 @@ from holdfast.evidence.trust.rule import CheckpointClaims, Requirement, Standing
 from holdfast.evidence.verdicts import VerificationStatus, inconclusive
 from holdfast.kernel.appending import append
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.manager import CheckpointManager, TaskCheckpoint, task_steps
 from holdfast.model import Entry
 

@@ -13,7 +13,7 @@ from holdfast.evidence import Evidence, EvidencePack, VerificationStatus, verdic
 from holdfast.evidence.context import Context
 from holdfast.evidence.trust.rule import Standing
 from holdfast.kernel.appending import append
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.manager import CheckpointManager, TaskCheckpoint
 from holdfast.model import Kind, verdict_journal
 

@@ -15,7 +15,7 @@ import holdfast as hf
 from holdfast.checkpoint import to_micros
 from holdfast.codec.meta import dump_meta
 from holdfast.engine.child_runs import child_id
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import MAX_ID_BYTES, Entry, Kind, check_id, child_prefixes
 from holdfast.operations.children import family, parent_run
 from holdfast.operations.deleting import clear_if

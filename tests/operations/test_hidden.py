@@ -13,7 +13,7 @@ import pytest
 import holdfast as hf
 from holdfast.checkpoint import to_micros
 from holdfast.codec.meta import Meta, dump_meta
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.kernel.tip import Tip
 from holdfast.model import STORE_JOURNAL, Entry, process_journal
 from holdfast.store import Store

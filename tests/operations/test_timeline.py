@@ -9,7 +9,7 @@ import pytest
 import holdfast as hf
 from holdfast.codec.meta import dump_meta
 from holdfast.kernel.appending import append
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import Kind
 from holdfast.views.moments import what
 

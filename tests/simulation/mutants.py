@@ -22,7 +22,7 @@ from holdfast.engine.run.execute import Steps
 from holdfast.errors import LeaseLostError
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import Kind
 from tests.simulation.machine import here
 from tests.simulation.schedule import Emphasis, Schedule

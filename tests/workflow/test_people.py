@@ -15,7 +15,7 @@ from holdfast.engine.people import requests
 from holdfast.engine.people.checking import MAX_ANSWER_BYTES
 from holdfast.engine.people.dialog import Dialog
 from holdfast.kernel.appending import append, append_if
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import Kind
 from holdfast.workflow import (
     FAIL,

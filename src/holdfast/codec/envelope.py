@@ -91,6 +91,14 @@ class Stored(NamedTuple):
         return bool(self.flags & SEALED)
 
     @property
+    def sealed(self) -> bytes:
+        """Of a sealed one: what was encrypted, without the bearings of a delta."""
+        if not self.is_delta:
+            return self.content
+        _, at = varint.take(self.content, 0)
+        return self.content[varint.take(self.content, at)[1] :]
+
+    @property
     def tag(self) -> bytes:
         """Of a sealed one: what a holder of the key made of its digest."""
         return self.trailer[:TAG] if self.is_sealed else b""

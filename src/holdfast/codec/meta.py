@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Generic, NoReturn, TypeVar, overload
+from typing import Any, Final, Generic, NoReturn, Self, TypeVar, overload
 
-from holdfast.errors import CheckpointCorruptedError
+from holdfast.errors import CheckpointCorruptedError, KeyMissingError
 from holdfast.model import Entry, Kind
 
 T = TypeVar("T")
@@ -41,6 +41,20 @@ OF_ONE_LIFE: Final = (
     "by",
 )  # of an opening: not a fork's
 
+SEALED_KEY: Final = "sealed"  # all of the metadata, encrypted
+CLEAR: Final = (
+    HOLDER,
+    DUE,
+    "questions",
+    "labels",
+    "parent",  # up to here, for the index of runs
+    "after",
+    "dropped",
+    "behind",
+    "rewritten",
+    "target",  # and for the chain of digests, so that anyone can check it
+)  # the keys that stay readable beside it
+
 _JSON: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _NONE: Final[tuple[Any, ...]] = ()
 
@@ -54,6 +68,36 @@ def _finite(text: str) -> float:
 
 _parse: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_finite).decode
 _NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class SealedText(str):
+    """Metadata as it is stored, encrypted. To look into it opens it, and may raise for that."""
+
+    _open: Callable[[], str]
+
+    def __new__(cls, stored: str, open_: Callable[[], str]) -> Self:
+        """The text `stored`; `open_` returns what it says."""
+        text = super().__new__(cls, stored)
+        text._open = open_
+        return text
+
+    @property
+    def opened(self) -> str:
+        """What was encrypted. Raises `KeyMissingError`, `CheckpointCorruptedError`."""
+        text = self._open()
+        self._open = lambda: text
+        return text
+
+    def __contains__(self, part: object) -> bool:
+        return part in self.opened  # type: ignore[operator]
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (self.opened,)
+
+
+def meta_text(entry: Entry) -> str:
+    """The metadata of an entry as it was written, opened if it is encrypted."""
+    return entry.meta.opened if isinstance(entry.meta, SealedText) else entry.meta
 
 
 class Key(Generic[T, D]):
@@ -81,6 +125,8 @@ class Key(Generic[T, D]):
             return self
         found = meta.fields.get(self._name)
         if found is None:
+            if SEALED_KEY in meta.fields and self._name not in CLEAR:
+                meta.lacks_key()
             return self._default
         if not isinstance(found, self._kind):
             meta.refuse(f"its {self._name} is not a {self._kind.__name__}")
@@ -91,7 +137,8 @@ class Meta:
     """The metadata of one entry, parsed when it is made.
 
     Raises `CheckpointCorruptedError` for text that is not a JSON object. Keys without an
-    attribute here are in `fields`. Do not change what it returns.
+    attribute here are in `fields`. Do not change what it returns. What is encrypted, and can't be
+    opened here, raises `KeyMissingError` when it is asked for.
     """
 
     __slots__ = ("_entry", "fields")
@@ -100,12 +147,17 @@ class Meta:
         self._entry = entry
         self.fields: Mapping[str, Any] = {}
         if entry.meta:
+            text = meta_text(entry)
             try:
-                self.fields = _parse(entry.meta)
+                self.fields = _parse(text)
             except (ValueError, RecursionError) as error:
                 self.refuse(f"its metadata: {error}")
             if not isinstance(self.fields, dict):
                 self.refuse("its metadata is not an object")
+
+    def lacks_key(self) -> NoReturn:
+        """Raise `KeyMissingError` for this entry."""
+        raise KeyMissingError(self._entry.run, self._entry.seq)
 
     def refuse(self, reason: str) -> NoReturn:
         """Raise `CheckpointCorruptedError` for this entry."""
@@ -135,6 +187,11 @@ class Meta:
     behind = Key(dict, _NO_FIELDS)  # of a marker: by seq that was dropped, the digest before it
     target = Key(str, None)  # of a rollback: the digest of the checkpoint it leads to, in hex
     rewritten = Key(dict, _NO_FIELDS)  # of a marker: by seq, the proof of its new body, in hex
+
+    # the data keys of an owner
+    data_keys = Key(list, _NONE)  # id, key of the ring and wrapped key of each, newest last
+    destroyed = Key(list, _NONE)  # the ids of keys that nobody has any more
+    plain = Key(list, _NONE)  # of the cut-over: where journals ended, in the clear
 
     # the slots of processes
     nonce = Key(str, "")

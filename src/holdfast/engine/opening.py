@@ -15,7 +15,7 @@ from holdfast.errors import RunExistsError
 from holdfast.kernel import compose
 from holdfast.kernel.appending import append_if, thread_member
 from holdfast.kernel.core import Core, Op
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import Entry, Kind, Status, check_id
 
 _NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})

@@ -20,8 +20,8 @@ class KeyMissingError(CheckpointError):
             what = f"{what}, entry {self.seq},"
         if not self.key_id:
             return (
-                f"{what} is encrypted, and no key was given; pass key=hf.Keyring(...), or on the "
-                "command line --key-file FILE"
+                f"{what} is encrypted or signed, and no key was given; pass key=hf.Keyring(...) or "
+                "sign=hf.SigningKey(...), or on the command line --key-file or --sign-key"
             )
         return (
             f"{what} needs the key {self.key_id!r}, which is not among those that were given; add "

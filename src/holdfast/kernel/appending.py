@@ -27,7 +27,8 @@ from holdfast.errors import (
     UnknownFormatError,
 )
 from holdfast.kernel.core import Core, Op
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
+from holdfast.kernel.keyed import confirm
 from holdfast.kernel.ticket import Ticket
 from holdfast.kernel.tip import Tip
 from holdfast.model import OF_CHILD, Entry, Kind, Status, checkpoint_id, thread_journal
@@ -143,6 +144,8 @@ def _until_durable(
     while True:
         ticket = yield from attempt()
         if ticket is not None and (yield from is_durable(ticket)):
+            if ticket.entries[0].kind == Kind.OPEN and core.journals.sealer is not None:
+                yield partial(confirm, core.journals, ticket.entries[0])
             return ticket
         if core.journals.clock.monotonic() > deadline:
             raise CheckpointSaveError(run, "others kept saving to it until the deadline")
@@ -289,6 +292,8 @@ def _opened(
     if OF_CHILD in run.replace("://", "") and not _is_child(first):  # an address may be an id
         reason = f"holds {OF_CHILD!r}, as only the ids of child runs do; put '/' there, for example"
         raise InvalidIdError("run_id", run, reason)
+    if core.journals.sealer is not None:
+        yield partial(core.journals.prepare, first.owner)
     if first.thread is not None:
         yield from append(core, thread_journal(first.thread), member or thread_member(run))
     if first.kind == Kind.OPEN:

@@ -17,7 +17,7 @@ from holdfast.kernel.appending import (
     why_not,
 )
 from holdfast.kernel.core import Core, Op, unsettled
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.kernel.ticket import Line, Ticket, wake
 from holdfast.logs import about, logger
 from holdfast.model import Entry

@@ -11,7 +11,7 @@ from holdfast.codec import readable
 from holdfast.codec.meta import dump_meta
 from holdfast.errors import StateTooLargeError
 from holdfast.kernel.core import WARN_STATE_BYTES, Core
-from holdfast.kernel.journal import KEEP, Draft
+from holdfast.kernel.draft import KEEP, Draft
 from holdfast.logs import about, logger
 from holdfast.model import Entry, Kind, Status, check_id
 from holdfast.seams import new_id

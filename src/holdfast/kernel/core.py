@@ -11,7 +11,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
 from holdfast.errors import HoldfastError, StoreClosedError
-from holdfast.kernel.journal import Draft, Journals
+from holdfast.kernel.draft import Draft
+from holdfast.kernel.journal import Journals
 from holdfast.kernel.observing import Observer, tell
 from holdfast.kernel.ticket import Ticket, running_loop
 from holdfast.retention import Retention

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TypeVar
 
 from holdfast.codec import envelope
-from holdfast.codec.envelope import Stored
-from holdfast.errors import CheckpointCorruptedError
+from holdfast.codec.envelope import Content, Guard, Stored
+from holdfast.errors import CheckpointCorruptedError, KeyMissingError, PlaintextError
+from holdfast.kernel.cut_over import CutOver
 from holdfast.kernel.markers import Markers
 from holdfast.kernel.pages import (
     Damage,
@@ -18,8 +20,10 @@ from holdfast.kernel.pages import (
     missing,
     pass_by,
 )
-from holdfast.kernel.proving import MARKERS, Prover, prove
-from holdfast.model import CARRY_STATE, Entry, Status, erases
+from holdfast.kernel.proving import MARKERS, Prover, Vouch, prove
+from holdfast.kernel.sealed_view import SealedView
+from holdfast.keys.sealing import Sealer
+from holdfast.model import CARRY_STATE, CUT_OVER, Entry, Status, erases
 from holdfast.store import PAGE, Store
 
 T = TypeVar("T")
@@ -32,8 +36,12 @@ class EntryReader:
     Damage raises `CheckpointCorruptedError` where something depends on it.
     """
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, store: Store, sealer: Sealer | None = None) -> None:
+        self.store = store if sealer is None else SealedView(store, sealer)
+        self.sealer = sealer
+        self.cut_over = CutOver(
+            partial(self.head_seq, CUT_OVER), partial(self.entries, CUT_OVER, bodies=True)
+        )
         self._markers = Markers(
             self._marker, lambda run, seq: self.entries(run, after=seq, damage=pass_by)
         )
@@ -46,7 +54,7 @@ class EntryReader:
         if is_stub(found):
             self.check_stub(found)
             return None
-        return self._proved(found, before)
+        return self._proved(found, before, self.admit)
 
     def head(self, run: str) -> Entry | None:
         """The run's newest entry, without its body and unchecked: to list it or to delete it."""
@@ -74,7 +82,7 @@ class EntryReader:
     def checked_head(self, run: str) -> Entry | None:
         """The run's newest entry, proved: its kind and parent say which state is current."""
         head, before = self._pair(run)
-        return None if head is None else self._proved(head, before)
+        return None if head is None else self._proved(head, before, self.admit)
 
     def check_stub(self, entry: Entry, before: bytes | None = None) -> None:
         """Raise `CheckpointCorruptedError` unless a marker says that the entry was deleted.
@@ -96,7 +104,7 @@ class EntryReader:
         found, before = self._pair(run, seq)
         if found is None or found.kind not in MARKERS or envelope.glance(found).proof:
             return None
-        return self._proved(found, before)
+        return self._proved(found, before, self.admits)  # which holds no secrets
 
     def _pair(self, run: str, seq: int | None = None) -> tuple[Entry | None, bytes | None]:
         """The entry at a seq, or the head, and the digest of the one before it, None if lost."""
@@ -129,13 +137,46 @@ class EntryReader:
             raise damaged_at(self.store, run, seq, error) from None
         return found[0] if found and found[0].seq == seq else None
 
-    def _proved(self, entry: Entry, before: bytes | None) -> Entry:
+    def _proved(self, entry: Entry, before: bytes | None, admit: Vouch | None) -> Entry:
         """The entry, if its digest proves it; the content of a delta is proved by `chain`."""
         stored = envelope.glance(entry)
         if stored.is_rewritten:
             self.vouch(entry, stored)
         prove(entry, before, stored.said_proof)
+        if admit is not None:
+            admit(entry, stored)
         return entry
+
+    def admit(self, entry: Entry, stored: Stored) -> None:
+        """Raise unless a holder of the key wrote the entry, or there was none yet, or needs none.
+
+        `KeyMissingError`, `WrongKeyError`, `PlaintextError`, or `CheckpointCorruptedError`.
+        """
+        if self.sealer is None:
+            if stored.is_sealed:
+                raise KeyMissingError(entry.run, entry.seq)
+        elif not self.sealer.authenticate(entry, stored) and not self.cut_over.allows(entry):
+            raise PlaintextError(
+                entry.run, entry.seq, "it is not encrypted or signed, as everything here must be"
+            )
+
+    @property
+    def admits(self) -> Vouch | None:
+        """`admit` where there is a key; None where the digests alone have to do."""
+        return None if self.sealer is None else self.admit
+
+    def unseal(self, entry: Entry, stored: Stored | None = None) -> Content:
+        """Open the entry, which was proved. Raises as `admit` does."""
+        return envelope.unseal(entry, stored, None if self.sealer is None else self.sealer.open)
+
+    def guard_again(self, entry: Entry) -> Guard | None:
+        """What closes a new body of an entry, as it was closed before."""
+        stored = envelope.glance(entry)
+        if not stored.trailer:
+            return None
+        if self.sealer is None:
+            raise KeyMissingError(entry.run, entry.seq)
+        return self.sealer.guard_again(entry, stored)
 
     def entries(
         self,
@@ -178,7 +219,7 @@ class EntryReader:
 
     def _forward(self, run: str, after: int | None, page: int) -> Iterator[Found]:
         """Proved entries, oldest first."""
-        prover = Prover(self.vouch)
+        prover = Prover(self.vouch, self.admit)
         first = -1 if after is None else after
         # One more, whose digest proves the first.
         for found in entries_of(
@@ -217,7 +258,7 @@ class EntryReader:
         if is_stub(entry):
             return entry
         try:
-            return self._proved(entry, before)
+            return self._proved(entry, before, self.admit)
         except CheckpointCorruptedError as error:
             error.entry = entry
             return error

@@ -5,17 +5,20 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from holdfast.codec import envelope, readable, values, wrapping
 from holdfast.codec.chain import REACH, pack, whole
 from holdfast.codec.live import LiveValues
 from holdfast.errors import CheckpointCorruptedError, EntriesLostError, UnknownFormatError
+from holdfast.kernel import keyed
+from holdfast.kernel.draft import KEEP, Draft
 from holdfast.kernel.pages import damaged_at
 from holdfast.kernel.reader import Reader
 from holdfast.kernel.ticket import Ticket
 from holdfast.kernel.tip import Tip
 from holdfast.kernel.writer import Writer
+from holdfast.keys.sealing import EntryGuard, Sealer
 from holdfast.logs import logger
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, begins_term
 from holdfast.seams import Clock, Entropy, on_fork
@@ -24,24 +27,6 @@ from holdfast.store import Head, Store, Work
 log = logger()
 
 CACHE_BYTES: Final = 64 << 20
-KEEP: Final = -1
-
-
-class Draft(NamedTuple):
-    """An entry to be: everything but its place in the journal."""
-
-    kind: str
-    status: str
-    encoding: bytes | None = None
-    parent: int | None = KEEP  # where a rollback or tombstone leads; else the tip's own state
-    step: str | None = None
-    step_index: int | None = None
-    type: str | None = None
-    duration: float | None = None
-    flow: str | None = None
-    thread: str | None = None
-    owner: str | None = None
-    meta: str = ""
 
 
 class Journals(Reader):
@@ -55,13 +40,15 @@ class Journals(Reader):
         entropy: Entropy,
         cache_bytes: int = CACHE_BYTES,
         largest_state: int = 1 << 30,
+        sealer: Sealer | None = None,
     ) -> None:
-        super().__init__(store, largest_state)
+        super().__init__(store, largest_state, sealer)
         self.writer = writer
         self.clock = clock
         self.entropy = entropy
         self._cache_bytes = cache_bytes
-        if store.form == "readable":
+        self._begun = False  # whether the store knows since when there is a key, if there is one
+        if self.is_readable:
             self.encode, self.decode = _encode_readable, _decode_readable
             self.decode_data = _decode_readable_data
             self._flags = wrapping.READABLE
@@ -127,6 +114,7 @@ class Journals(Reader):
     ) -> Tip:
         """The tip at a head that was just read, or the one that is known to be there already."""
         tip = Tip(run, head)
+        self.prepare(tip.owner)
         if settled is not None and tip.seq < settled[1] and not settled[0].broken:
             if head is not None:  # a run that is gone may have expired
                 log.warning("%s", EntriesLostError(run, settled[1], tip.seq))
@@ -221,7 +209,8 @@ class Journals(Reader):
 
     def place(self, tip: Tip, draft: Draft) -> Entry:
         """The entry that would follow the tip, for `Store.trim` and `erase`; the tip stays."""
-        return envelope.seal(*self._parts(tip, draft), tip.digest, envelope.nothing(self._flags))
+        front, back, guard = self._parts(tip, draft)
+        return envelope.seal(front, back, tip.digest, envelope.nothing(self._flags, guard), guard)
 
     def forget(self, run: str) -> None:
         """Drop what is known of a run, because someone else changed it. Queued entries fail."""
@@ -233,12 +222,12 @@ class Journals(Reader):
 
     def _place(self, tip: Tip, draft: Draft) -> Entry:
         """The next entry; the tip moves on to it."""
-        front, back = self._parts(tip, draft)
+        front, back, guard = self._parts(tip, draft)
         if draft.encoding is None:
-            packed = envelope.nothing(self._flags)
+            packed = envelope.nothing(self._flags, guard)
         else:
-            packed = self._packed(tip, draft.kind, front[1], draft.encoding)
-        entry = envelope.seal(front, back, tip.digest, packed)
+            packed = self._packed(tip, draft.kind, front[1], draft.encoding, guard)
+        entry = envelope.seal(front, back, tip.digest, packed, guard)
         if draft.encoding is not None and draft.kind in CARRY_STATE:
             tip.state_seq = entry.seq
         elif tip.state_seq != entry.parent:
@@ -253,8 +242,23 @@ class Journals(Reader):
             tip.flow, tip.thread, tip.owner = entry.flow, entry.thread, entry.owner
         return entry
 
-    def _parts(self, tip: Tip, draft: Draft) -> tuple[envelope.Front, envelope.Back]:
+    def prepare(self, owner: str | None) -> None:
+        """Have ready what closes the entries of an owner. Blocks.
+
+        Raises `CutOverError`, and `KeyMissingError` if the store has a key, and this has none.
+        """
+        if self.sealer is not None:
+            self.sealer.prepare(owner)
+        if not self._begun:
+            keyed.begin(self)
+            self._begun = True
+
+    def _parts(
+        self, tip: Tip, draft: Draft
+    ) -> tuple[envelope.Front, envelope.Back, EntryGuard | None]:
+        """The fields of the entry, and what closes it."""
         seq = tip.seq + 1
+        owner = tip.owner if draft.owner is None else draft.owner
         front = (
             tip.run,
             seq,
@@ -263,6 +267,7 @@ class Journals(Reader):
             tip.state_seq if draft.parent == KEEP else draft.parent,
             seq if begins_term(draft.kind, draft.status, tip.status) else tip.term,
         )
+        guard = None if self.sealer is None else self.sealer.guard(front, owner)
         back = (
             draft.step,
             draft.step_index,
@@ -273,21 +278,23 @@ class Journals(Reader):
             0 if draft.encoding is None else len(draft.encoding),
             tip.flow if draft.flow is None else draft.flow,
             tip.thread if draft.thread is None else draft.thread,
-            tip.owner if draft.owner is None else draft.owner,
-            draft.meta,
+            owner,
+            draft.meta if guard is None else guard.meta(draft.meta),
         )
-        return front, back
+        return front, back, guard
 
-    def _packed(self, tip: Tip, kind: str, seq: int, encoding: bytes) -> envelope.Packed:
+    def _packed(
+        self, tip: Tip, kind: str, seq: int, encoding: bytes, guard: EntryGuard | None
+    ) -> envelope.Packed:
         """A delta where it pays, else a keyframe; the tip then stands on the new state.
 
         What is not the run's state (a step's own value, a question) leaves the tip where it is.
         """
         if self._flags & wrapping.READABLE:
-            packed = envelope.keyframe(encoding, wrapping.READABLE)
+            packed = envelope.keyframe(encoding, wrapping.READABLE, guard)
             packed, chain = whole(kind, seq, encoding, packed)
         else:
-            packed, chain = pack(tip.chain, tip.base_seq, kind, seq, encoding)
+            packed, chain = pack(tip.chain, tip.base_seq, kind, seq, encoding, guard)
         if kind == Kind.CHECKPOINT:
             tip.chain, tip.base_seq = chain, seq
         return packed

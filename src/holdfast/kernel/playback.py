@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from holdfast.codec import envelope
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.entries import current_at, is_live, state_seq
 from holdfast.kernel.reader import Reader
@@ -27,7 +26,7 @@ class Playback:
 
         Raises `CheckpointCorruptedError`. The entries after a damaged one can still be given.
         """
-        content = envelope.unseal(self._reader.bounded(entry))
+        content = self._reader.unseal(self._reader.bounded(entry))
         if content.is_delta and content.base not in self._held:
             try:
                 self._begin_at(entry.run, content.base)

@@ -61,11 +61,15 @@ def compare(entry: Entry, stored: Stored, base: bytes) -> None:
 class Prover:
     """Proves the entries of one run, given in the order of their seqs.
 
-    With `every_byte`, also that the checksum is right, on which nothing else depends.
+    With `every_byte`, also that the checksum is right, on which nothing else depends; and with
+    `admit`, that a holder of the key wrote them.
     """
 
-    def __init__(self, vouch: Vouch, *, every_byte: bool = False) -> None:
+    def __init__(
+        self, vouch: Vouch, admit: Vouch | None = None, *, every_byte: bool = False
+    ) -> None:
         self._vouch = vouch
+        self._admit = admit
         self._look = envelope.check if every_byte else envelope.glance
         self._digests: dict[int, bytes] = {}  # by seq, of the last entries
         self._proofs: dict[int, bytes] = {}
@@ -94,6 +98,8 @@ class Prover:
         if stored.is_rewritten:
             self._vouch(entry, stored)
         prove(entry, self._digests.get(entry.seq - 1), stored.said_proof)
+        if self._admit is not None:
+            self._admit(entry, stored)
         if stored.is_delta:
             base = self._proofs.get(envelope.base(entry, stored))
             if base is None:

@@ -11,6 +11,7 @@ from holdfast.errors import CheckpointCorruptedError
 from holdfast.heads import RunHead
 from holdfast.kernel.branches import BranchReader
 from holdfast.kernel.proving import prove
+from holdfast.keys.sealing import Sealer
 from holdfast.model import Entry
 from holdfast.store import PAGE, RunFilter, Store
 
@@ -18,8 +19,8 @@ from holdfast.store import PAGE, RunFilter, Store
 class Reader(BranchReader):
     """Reads the journals of a store. What decides which state comes back is proved first."""
 
-    def __init__(self, store: Store, largest_state: int) -> None:
-        super().__init__(store)
+    def __init__(self, store: Store, largest_state: int, sealer: Sealer | None = None) -> None:
+        super().__init__(store, sealer)
         self._largest_state = largest_state
 
     def chain(self, run: str, seq: int, last: Entry | None = None) -> Chain:
@@ -45,7 +46,12 @@ class Reader(BranchReader):
             raise CheckpointCorruptedError(run, seq, f"it can't be decoded: {error}") from None
 
     def _is_own(self, flags: int) -> bool:
-        return bool(flags & wrapping.READABLE) == (self.store.form == "readable")
+        return bool(flags & wrapping.READABLE) == self.is_readable
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether states are stored as JSON. Encrypted ones are for nobody's eyes."""
+        return self.store.form == "readable" and (self.sealer is None or self.sealer.keys is None)
 
     def chain_as_stored(self, run: str, seq: int, last: Entry | None = None) -> tuple[Chain, int]:
         """As `chain`, in the form that the entry is stored in, and the flags of its envelope."""
@@ -64,7 +70,7 @@ class Reader(BranchReader):
         deltas: list[tuple[Entry, Stored, Content]] = []
         found: dict[int, Entry] = {}
         stored = look(self.bounded(entry))
-        content = envelope.unseal(entry, stored)
+        content = self.unseal(entry, stored)
         while content.is_delta:
             deltas.append((entry, stored, content))
             if content.base not in found:
@@ -81,7 +87,7 @@ class Reader(BranchReader):
                 )
             entry = base
             stored = look(self.bounded(entry))
-            content = envelope.unseal(entry, stored)
+            content = self.unseal(entry, stored)
         whole, proof = self.applied(entry, content), stored.said_proof
         landmark = Landmark(entry.seq, whole, proof, len(entry.body))
         if not deltas:

@@ -44,5 +44,6 @@ def rewrites(
                 if not past_damage:
                     raise
                 continue
-            found[entry.seq] = envelope.reseal(entry, chain.encoding, chain.proof, marker)
+            guard = reader.guard_again(entry)
+            found[entry.seq] = envelope.reseal(entry, chain.encoding, chain.proof, marker, guard)
     return found

@@ -19,7 +19,7 @@ from holdfast.store import Work
 if TYPE_CHECKING:
     import asyncio
 
-    from holdfast.kernel.journal import Draft
+    from holdfast.kernel.draft import Draft
 
 _PLACEHOLDER_SECONDS: Final = 1.0  # whoever is to resolve one may be gone, by Ctrl-C
 

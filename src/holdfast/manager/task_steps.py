@@ -30,8 +30,8 @@ from holdfast.kernel import compose
 from holdfast.kernel.appending import alias_of, append_if
 from holdfast.kernel.compose import rollback_to
 from holdfast.kernel.core import Core, Op
+from holdfast.kernel.draft import Draft
 from holdfast.kernel.entries import state_seq
-from holdfast.kernel.journal import Draft
 from holdfast.manager.begun_step import BegunStep, abandoned, commit_of, followed, proved, saved
 from holdfast.manager.task_checkpoint import StepInFlight
 from holdfast.model import (

@@ -15,7 +15,7 @@ from holdfast.checkpoint import RunInfo
 from holdfast.codec.meta import Meta
 from holdfast.errors import CheckpointCorruptedError, InvalidIdError
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.kernel.reader import all_runs
 from holdfast.kernel.tip import Tip
 from holdfast.model import OF_CHILD, Entry, Kind, Status, check_id, child_prefixes

@@ -28,6 +28,7 @@ from holdfast.errors import (
     CopyRefusedError,
     RunExistsError,
 )
+from holdfast.kernel import keyed
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import is_stub, state_seq
 from holdfast.kernel.journal import Journals
@@ -91,9 +92,16 @@ def copy_to(
     try:
         source = core.journals
         largest = max(core.settings.max_state_bytes, _LARGEST_STATE)
+        keys = None if source.sealer is None else source.sealer.elsewhere(store)
         copies = Journals(
-            store, writer_for(store), source.clock, source.entropy, largest_state=largest
+            store,
+            writer_for(store),
+            source.clock,
+            source.entropy,
+            largest_state=largest,
+            sealer=keys,
         )
+        copies.prepare(None)
         there = Core(copies, core.settings)
         copied, refused = [], []
         damaged: list[CheckpointCorruptedError] = []
@@ -126,6 +134,7 @@ def copy_run(
 
     Returns what is wrong with the entry that the copy ends before, if it is not all of the run.
     """
+    keyed.take_keys(source, target, name)
     copy = _Copy(source, target, name, damage)
     copy.make()
     with suppress(RunExistsError):  # what was found about the copy itself stays
@@ -204,7 +213,7 @@ class _Copy:
         self.target = target
         self.name = name
         self.damage = damage
-        self.prover = Prover(source.vouch, every_byte=True)
+        self.prover = Prover(source.vouch, source.admit, every_byte=True)
         self.playback = Playback(source)
         self.last: Entry | None = None
         self.states: set[int] = set()
@@ -314,7 +323,7 @@ class _Copy:
         if is_stub(entry):
             return entry
         body = wrapping.undressed(entry)
-        if self.target.store.form != "readable" or body.startswith(b"{"):
+        if not self.target.is_readable or body.startswith(b"{"):
             return entry._replace(body=body)
         state = b"null"
         if entry.size:

@@ -25,8 +25,8 @@ from holdfast.errors import (
     StoreUnavailableError,
 )
 from holdfast.kernel.core import Core
+from holdfast.kernel.draft import Draft
 from holdfast.kernel.entries import is_live
-from holdfast.kernel.journal import Draft
 from holdfast.kernel.rewriting import rewrites
 from holdfast.kernel.tip import Tip
 from holdfast.model import (

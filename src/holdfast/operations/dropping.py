@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.codec.meta import CARRIED, Meta, Seqs, may_claim
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.kernel.tip import Tip
 from holdfast.model import Entry, Kind, Status
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.checkpoint import Checkpoint
-from holdfast.codec.meta import IN_FORCE, INHERITED, OF_ONE_LIFE, Meta, dump_meta
+from holdfast.codec.meta import IN_FORCE, INHERITED, OF_ONE_LIFE, Meta, dump_meta, meta_text
 from holdfast.errors import CheckpointCorruptedError, RunFinishedError
 from holdfast.kernel import compose
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.kernel.pages import pass_by
 from holdfast.model import CARRY_STATE, Entry, Kind, Status
 
@@ -201,5 +201,5 @@ def _draft(entry: Entry) -> Draft:
         step_index=entry.step_index,
         type=entry.type,
         duration=entry.duration,
-        meta=entry.meta,
+        meta=meta_text(entry),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.codec.meta import Meta
+from holdfast.codec.meta import Meta, meta_text
 from holdfast.kernel.appending import alias_of, append, thread_member
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals
@@ -27,7 +27,9 @@ def join_thread(core: Core, run_id: str) -> None:
         return
     member = thread_member(run_id)
     name = thread_journal(head.thread)
-    if all(entry.meta != member.meta for entry in core.journals.entries(name, damage=pass_by)):
+    if all(
+        meta_text(entry) != member.meta for entry in core.journals.entries(name, damage=pass_by)
+    ):
         core.drive(append(core, name, member))
 
 

@@ -15,7 +15,7 @@ from holdfast.kernel import compose
 from holdfast.kernel.appending import append, append_if, is_durable, submit
 from holdfast.kernel.backlog import flush, save_later, tolerate, unsaved
 from holdfast.kernel.core import Core, Op
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.kernel.ticket import Ticket
 from holdfast.logs import logger
 from holdfast.model import Entry, Kind, Status, check_id

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from holdfast.codec import readable, wrapping
-from holdfast.codec.meta import Meta, dump_meta
+from holdfast.codec import envelope, readable, wrapping
+from holdfast.codec.meta import Meta, SealedText, dump_meta
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.branches import FEW
 from holdfast.kernel.core import MAX_STATE_BYTES, Core
@@ -27,6 +27,7 @@ from holdfast.kernel.pages import Damage, Found, entries_of, pass_by
 from holdfast.kernel.playback import Playback
 from holdfast.kernel.proving import Prover
 from holdfast.kernel.writer import writer_for
+from holdfast.keys.data_keys import KeyRow
 from holdfast.model import (
     Entry,
     Kind,
@@ -110,12 +111,22 @@ def _section(journals: Journals, run_id: str, damage: Damage) -> Iterator[bytes]
         checksum.update(text + b"\n")
         return text
 
-    yield line({"holdfast_export": FORMAT, "run_id": run_id})
+    yield line({"holdfast_export": FORMAT, "run_id": run_id, **_keys_of(journals, run_id)})
     for name in (run_id, verdict_journal(run_id)):
         for document in _documents(journals, name, damage):
             yield line(document)
             count += 1
     yield line({"entries": count, "sha256": checksum.hexdigest()})
+
+
+def _keys_of(journals: Journals, run_id: str) -> dict[str, Any]:
+    """The wrapped data keys that an encrypted run needs: who has the keyring can read it."""
+    if journals.sealer is None or journals.sealer.keys is None:
+        return {}
+    head = journals.head(run_id)
+    owners = {None, None if head is None else head.owner}
+    rows = (journals.sealer.keys.row(owner) for owner in owners)
+    return {"data_keys": [[row.owner, row.wrapped] for row in rows]}
 
 
 def import_run(core: Core, path: str | os.PathLike[str]) -> str:
@@ -145,13 +156,13 @@ def import_runs(
     file = Path(path)
     names = []
     cut: list[CheckpointCorruptedError] = []
-    for run_id, lines in _sections(file, core.settings.max_state_bytes):
-        _scratch(core, file, run_id, lines)
+    for run_id, lines, keys in _sections(file, core.settings.max_state_bytes):
+        _scratch(core, file, run_id, lines, keys)
         names.append(run_id)
     if most is not None and len(names) > most:
         raise ValueError(f"{file} holds {len(names)} runs; import them with import_runs")
-    for run_id, lines in _sections(file, core.settings.max_state_bytes):
-        ends_before = _import(core, file, run_id, lines)
+    for run_id, lines, keys in _sections(file, core.settings.max_state_bytes):
+        ends_before = _import(core, file, run_id, lines, keys)
         if ends_before is not None:
             cut.append(ends_before)
         progress(run_id)
@@ -164,14 +175,15 @@ def runs_in(path: str | os.PathLike[str]) -> list[str]:
 
     Raises `ValueError` for another kind of file, or one that was cut or changed.
     """
-    return [run_id for run_id, _ in _sections(Path(path))]
+    return [run_id for run_id, *_ in _sections(Path(path))]
 
 
 def _import(
-    core: Core, path: Path, run_id: str, lines: list[Numbered]
+    core: Core, path: Path, run_id: str, lines: list[Numbered], keys: object
 ) -> CheckpointCorruptedError | None:
     """Add a run; returns what is wrong with the entry it ends before, if not all is added."""
-    scratch = _scratch(core, path, run_id, lines)
+    scratch = _scratch(core, path, run_id, lines, keys)
+    core.journals.prepare(None)
     lost_end = copy_run(scratch, core.journals, run_id)
     core.journals.forget(run_id)
     if core.journals.head_seq(run_id) is not None:
@@ -183,7 +195,7 @@ def _import(
     return CheckpointCorruptedError(run_id, lost_end.seq, reason)
 
 
-def _scratch(core: Core, path: Path, run_id: str, lines: list[Numbered]) -> Journals:
+def _scratch(core: Core, path: Path, run_id: str, lines: list[Numbered], keys: object) -> Journals:
     """The run of a file in a store of its own, proved. Raises `ValueError` if it was changed."""
     store = MemoryStore()
     numbers: dict[tuple[str, int | None], int] = {}
@@ -206,8 +218,12 @@ def _scratch(core: Core, path: Path, run_id: str, lines: list[Numbered]) -> Jour
             missing.add(place)
     largest = core.settings.max_state_bytes
     source = core.journals
+    sealer = None if source.sealer is None else source.sealer.elsewhere(store)
+    if sealer is not None and sealer.keys is not None:
+        for row in _key_rows(path, keys):
+            sealer.keys.take_over(row)
     scratch = Journals(
-        store, writer_for(store), source.clock, source.entropy, largest_state=largest
+        store, writer_for(store), source.clock, source.entropy, largest_state=largest, sealer=sealer
     )
     for name in (run_id, verdict_journal(run_id)):
         if store.last(name) is not None:
@@ -217,6 +233,17 @@ def _scratch(core: Core, path: Path, run_id: str, lines: list[Numbered]) -> Jour
                     raise ValueError(f"{path}:{at}: it was changed: {problem}")
             _compare(scratch, name, states, lambda seq: f"{path}:{numbers[name, seq]}")  # noqa: B023
     return scratch
+
+
+def _key_rows(path: Path, keys: object) -> Iterator[KeyRow]:
+    """The wrapped data keys of a file. Raises `ValueError` if they are none."""
+    try:
+        for owner, wrapped in keys:  # type: ignore[attr-defined]
+            if owner is not None:
+                check_id("owner", owner)
+            yield KeyRow(owner, None, tuple((str(a), str(b), str(c)) for a, b, c in wrapped))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: it holds no data keys: {error}") from None
 
 
 def _compare(
@@ -232,14 +259,16 @@ def _compare(
                 continue  # what it builds on is lost
             assert encoding is not None, "nobody deletes from it"
             state = readable.to_json(journals.decoded(name, entry.seq, encoding, as_data=True))
+            if envelope.glance(entry).is_sealed and (name, entry.seq) not in states:
+                continue
             if states.get((name, entry.seq)) != state:
                 raise ValueError(f"{at(entry.seq)}: it was changed: its state is not its content")
 
 
 def _sections(
     path: Path, largest_state: int = MAX_STATE_BYTES
-) -> Iterator[tuple[str, list[Numbered]]]:
-    """Each run's id and lines, if the file is whole and as it was written."""
+) -> Iterator[tuple[str, list[Numbered], object]]:
+    """Each run's id, lines and wrapped keys, if the file is whole and as it was written."""
     header: dict[str, Any] | None = None
     lines: list[Numbered] = []
     checksum = hashlib.sha256()
@@ -255,7 +284,7 @@ def _sections(
                 raise ValueError(f"{path} was cut short: lines are missing")
             if document["sha256"] != checksum.hexdigest():
                 raise ValueError(f"{path} was changed: its checksum does not match")
-            yield check_id("run_id", header.get("run_id", "")), lines
+            yield check_id("run_id", header.get("run_id", "")), lines, header.get("data_keys", [])
             header, found = None, True
             continue
         else:
@@ -280,7 +309,7 @@ def _document(path: Path, number: int, line: bytes) -> dict[str, Any]:
 def _documents(journals: Journals, name: str, damage: Damage) -> Iterator[dict[str, Any]]:
     """The entries of a journal as JSON objects."""
     playback = Playback(journals)
-    prover = Prover(journals.vouch, every_byte=True)
+    prover = Prover(journals.vouch, journals.admits, every_byte=True)
     for found in _all_entries(journals, name):
         while isinstance(found, Entry):
             try:
@@ -338,14 +367,22 @@ def _to_line(journals: Journals, playback: Playback, entry: Entry) -> dict[str, 
     line["body"] = binascii.b2a_base64(wrapping.undressed(entry), newline=False).decode()
     for name in _HEX:
         line[name] = line[name].hex()
-    line["meta"] = dict(Meta(entry).fields)
-    if entry.size:
+    line["meta"] = _stored_fields(entry)
+    if entry.size and not envelope.glance(entry).is_sealed:
         encoding = playback.encoding(entry)
         if encoding is None:
             raise CheckpointCorruptedError(entry.run, entry.seq, "it was deleted meanwhile")
         state = journals.decoded(entry.run, entry.seq, encoding, as_data=True)
         line["state"] = readable.to_json(state)
     return line
+
+
+def _stored_fields(entry: Entry) -> dict[str, Any]:
+    """The metadata as it is stored: what is encrypted stays so."""
+    if isinstance(entry.meta, SealedText):
+        fields: dict[str, Any] = json.loads(entry.meta)
+        return fields
+    return dict(Meta(entry).fields)
 
 
 def _from_line(line: dict[str, Any]) -> Entry:

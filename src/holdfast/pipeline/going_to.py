@@ -26,7 +26,7 @@ from holdfast.errors import (
 from holdfast.kernel import compose
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core, Op
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import CARRY_STATE, CheckpointType, Entry, Kind, Status
 from holdfast.pipeline.pipeline_plan import PipelinePlan
 from holdfast.pipeline.problems import Nearest

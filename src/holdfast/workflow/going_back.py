@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from holdfast.codec.meta import meta_text
 from holdfast.engine.flow import Wanted
 from holdfast.engine.holding.here import running_here
 from holdfast.engine.holding.observing import refuse_if_held
@@ -14,7 +15,7 @@ from holdfast.errors import CheckpointNotFoundError, RunActiveError
 from holdfast.kernel.appending import append_at
 from holdfast.kernel.compose import rollback_to
 from holdfast.kernel.core import Core, Op
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import Entry, Kind, Status
 from holdfast.operations import forking
 
@@ -96,4 +97,4 @@ def _still_hold(history: History) -> list[Entry]:
 def _again(core: Core, entry: Entry) -> Draft:
     """A decision, question, answer or failed step that still holds."""
     encoding = core.journals.chain(entry.run, entry.seq, entry).encoding if entry.size else None
-    return Draft(entry.kind, Status.OPEN.value, encoding, step=entry.step, meta=entry.meta)
+    return Draft(entry.kind, Status.OPEN.value, encoding, step=entry.step, meta=meta_text(entry))

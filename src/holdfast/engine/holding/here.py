@@ -16,7 +16,7 @@ from holdfast.engine.holding.process import Identity, this_process
 from holdfast.errors import ConflictError
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.kernel.store_view import real_store
 from holdfast.logs import logger
 from holdfast.model import STORE_JOURNAL, Entry, Kind, Status

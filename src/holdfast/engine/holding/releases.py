@@ -14,7 +14,7 @@ from holdfast.engine.holding.lease import Holder
 from holdfast.errors import CheckpointNotFoundError, HoldfastError, StoreClosedError
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import Entry, Kind, Status
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from holdfast.codec.meta import Meta, dump_meta
 from holdfast.engine.holding.process import Identity
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.kernel.reader import all_runs
 from holdfast.kernel.tip import Tip
 from holdfast.model import PROCESSES, Entry, Kind, Status, process_journal

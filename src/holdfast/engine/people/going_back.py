@@ -10,7 +10,7 @@ from holdfast.errors import RunActiveError, RunFinishedError
 from holdfast.kernel import compose
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core, Op
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import Entry, Kind, Status
 from holdfast.operations import forking
 from holdfast.operations.reading import require

@@ -25,7 +25,7 @@ from holdfast.errors import (
 from holdfast.kernel import compose
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core, Op
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.kernel.reader import all_listed
 from holdfast.logs import about, logger
 from holdfast.model import Entry, Kind, Status, check_id

@@ -12,7 +12,7 @@ from holdfast.engine.resume.history import RESUME, resume_requested, waits_by_it
 from holdfast.errors import FlowChangedError, HoldfastError, RunActiveError, RunPausedError
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core, Op
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import Entry, Kind, Status, check_id
 from holdfast.operations.children import root_of
 from holdfast.operations.saving import said_by

@@ -32,7 +32,7 @@ from holdfast.errors import (
 )
 from holdfast.kernel.appending import append_at, append_if, as_save_error, new_deadline
 from holdfast.kernel.core import Core, Op
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import Entry, Kind, Status
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from holdfast.engine.resume.history import History
 from holdfast.errors import VerificationError
 from holdfast.kernel.compose import rollback_to
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.kernel.pages import pass_by
 from holdfast.model import Entry, Kind, Status, checkpoint_id
 from holdfast.operations.forking import copy_of

@@ -28,7 +28,7 @@ from holdfast.errors import (
 )
 from holdfast.kernel.appending import as_save_error, new_deadline
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.kernel.proving import prove
 from holdfast.kernel.ticket import Ticket
 from holdfast.model import FROM_OUTSIDE, Entry, Kind, Status
@@ -258,7 +258,9 @@ class Hold:
         if entry.entry_id in self._lost:
             drafts[:1] = []  # ours: it did arrive
         elif entry.kind in FROM_OUTSIDE or entry.kind == Kind.PAUSE:
-            prove(entry, self.last[1], envelope.glance(entry).said_proof)
+            stored = envelope.glance(entry)
+            prove(entry, self.last[1], stored.said_proof)
+            self.core.journals.admit(entry, stored)
             # A pause of another's comes without a claim only if nobody held the run: we had stopped.
             self.absorbed.append(entry)
         else:

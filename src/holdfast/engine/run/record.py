@@ -22,7 +22,7 @@ from holdfast.engine.program import FlowInfo, Record
 from holdfast.engine.run.hold import Hold
 from holdfast.errors import CheckpointSaveError, HoldfastError
 from holdfast.kernel import compose
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.logs import about, logger
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, checkpoint_id
 from holdfast.store import Work

@@ -11,7 +11,7 @@ from holdfast.engine.run.execute import Finished
 from holdfast.engine.run.failures import failure
 from holdfast.engine.run.record import committing
 from holdfast.errors import HoldfastError, StepFailedError
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.store import Work
 
 if TYPE_CHECKING:

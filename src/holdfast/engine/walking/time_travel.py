@@ -21,8 +21,8 @@ from holdfast.errors import CheckpointNotFoundError, RunActiveError, RunFinished
 from holdfast.kernel import compose
 from holdfast.kernel.appending import append_at
 from holdfast.kernel.core import Core, Op
+from holdfast.kernel.draft import Draft
 from holdfast.kernel.entries import state_seq
-from holdfast.kernel.journal import Draft
 from holdfast.model import CheckpointType, Entry, Kind, Status, checkpoint_id
 
 

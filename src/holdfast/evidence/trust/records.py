@@ -17,7 +17,7 @@ from holdfast.evidence.trust.rule import BoundClaim, Standing, claim_name
 from holdfast.evidence.verdicts import Verdict, VerificationStatus
 from holdfast.kernel.appending import append
 from holdfast.kernel.core import Core, Op
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.kernel.processes import this_host
 from holdfast.model import Entry, Kind, Status, verdict_journal
 

@@ -30,7 +30,7 @@ from holdfast.integrations.langgraph.layout import (
 from holdfast.integrations.langgraph.writing import checkpoint_draft, opening_draft, writes_draft
 from holdfast.kernel.appending import append_at, is_durable, submit
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.kernel.ticket import Ticket
 from holdfast.model import Entry, erases
 

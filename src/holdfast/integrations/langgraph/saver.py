@@ -51,7 +51,7 @@ from holdfast.integrations.langgraph.writing import (
 )
 from holdfast.kernel import compose
 from holdfast.kernel.core import Op
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.store import NO_HEAD, Store
 
 

@@ -20,7 +20,7 @@ from holdfast.integrations.langgraph.threads import Index, Threads, check_flow
 from holdfast.integrations.langgraph.writing import checkpoint_draft, opening_draft, writes_draft
 from holdfast.kernel.appending import append, append_if, is_durable, submit
 from holdfast.kernel.core import Core, Op
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.kernel.playback import Playback
 from holdfast.kernel.ticket import Ticket
 from holdfast.model import Entry, Status

@@ -27,7 +27,7 @@ from holdfast.kernel.appending import (
     new_deadline,
 )
 from holdfast.kernel.core import Core, Op
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.kernel.ticket import Ticket
 from holdfast.model import Entry, Kind, Status
 from holdfast.store import NO_HEAD, Head

@@ -14,7 +14,7 @@ from holdfast.integrations.openai_agents.history import History
 from holdfast.kernel import compose
 from holdfast.kernel.appending import append, append_at
 from holdfast.kernel.core import Core, Op
-from holdfast.kernel.journal import Draft
+from holdfast.kernel.draft import Draft
 from holdfast.model import Kind, Status, check_id
 from holdfast.store import Store
 

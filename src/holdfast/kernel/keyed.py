@@ -1,0 +1,78 @@
+"""What a store needs before anything is saved to it with a key. Blocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.codec import envelope
+from holdfast.codec.meta import dump_meta
+from holdfast.errors import CutOverError, KeyDestroyedError, KeyMissingError
+from holdfast.kernel.cut_over import ends, has_runs
+from holdfast.kernel.draft import Draft
+from holdfast.kernel.tip import Tip
+from holdfast.model import CUT_OVER, Entry, Kind, Status, verdict_journal
+
+if TYPE_CHECKING:
+    from holdfast.kernel.journal import Journals
+
+
+def begin(journals: Journals) -> None:
+    """Record that all there is from now on is sealed or signed, unless that is recorded.
+
+    Raises `CutOverError` if there are runs already, and `KeyMissingError` if it is recorded and
+    there is no key here.
+    """
+    if journals.sealer is None:
+        if journals.head_seq(CUT_OVER) is not None:
+            raise KeyMissingError("")
+        return
+    if journals.cut_over.is_complete():
+        return
+    if has_runs(journals.store):
+        raise CutOverError(journals.store.url)
+    cut_over(journals, hidden_only=True)
+
+
+def cut_over(journals: Journals, *, hidden_only: bool = False) -> int:
+    """Record where all journals end that are not sealed; returns how many there are."""
+    listed = 0
+    for batch in ends(journals.store, hidden_only=hidden_only):
+        _append(
+            journals, Draft(Kind.MEMBER.value, Status.OPEN.value, meta=dump_meta({"plain": batch}))
+        )
+        listed += len(batch)
+    _append(journals, Draft(Kind.COMPLETE.value, Status.COMPLETED.value))
+    return listed
+
+
+def _append(journals: Journals, draft: Draft) -> None:
+    while True:
+        tip = Tip(CUT_OVER, journals.checked_head(CUT_OVER))
+        if journals.store.append([journals.place(tip, draft)])[0]:
+            return
+
+
+def take_keys(source: Journals, target: Journals, run: str) -> None:
+    """Let a target read a run that is about to be copied there: its keys, or that it has none."""
+    if source.sealer is None or target.sealer is None:
+        return
+    if source.sealer.keys is not None and target.sealer.keys is not None:
+        head = source.head(run)
+        for owner in {None, None if head is None else head.owner}:
+            target.sealer.keys.take_over(source.sealer.keys.row(owner))
+    for name in (run, verdict_journal(run)):
+        end = source.cut_over.end_of(name)
+        if end is not None and target.cut_over.end_of(name) is None:
+            listed = dump_meta({"plain": [(name, *end)]})
+            _append(target, Draft(Kind.MEMBER.value, Status.OPEN.value, meta=listed))
+            _append(target, Draft(Kind.COMPLETE.value, Status.COMPLETED.value))
+
+
+def confirm(journals: Journals, entry: Entry) -> None:
+    """Raise `KeyDestroyedError` if the owner of a new run was forgotten while it was opened."""
+    sealer = journals.sealer
+    if sealer is None or sealer.keys is None or entry.owner is None:
+        return
+    stored = envelope.glance(entry)
+    if stored.is_sealed and not sealer.keys.is_current(entry.owner, stored.sealed[:4]):
+        raise KeyDestroyedError(entry.run, entry.seq)

@@ -1,0 +1,217 @@
+"""The data keys of a store: one for each owner, and one for all runs without an owner.
+
+A data key is random and never leaves the process but wrapped by the program's keyring. It is kept
+in one row of a hidden journal, which is replaced, never grown: so it can be wrapped anew, and
+destroyed. What it encrypted is not touched by either.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from holdfast.codec import envelope
+from holdfast.codec.meta import Meta, dump_meta
+from holdfast.errors import CheckpointCorruptedError, KeyDestroyedError
+from holdfast.keys.keyring import KEY_BYTES, Keyring
+from holdfast.model import KEYS, Entry, Kind, Status, key_journal
+from holdfast.seams import Clock, Entropy, fault, on_fork
+from holdfast.store import PAGE, RunFilter, Store
+
+ID_BYTES: Final = 4
+_CACHED: Final = 10_000  # owners whose keys are kept in memory
+_ATTEMPTS: Final = 100
+
+
+class DataKey(NamedTuple):
+    """A key that encrypts the runs of one owner."""
+
+    id: bytes
+    secret: bytes
+
+
+class KeyRow(NamedTuple):
+    """The data keys of an owner as they are stored."""
+
+    owner: str | None
+    head: Entry | None  # None: there is no row yet
+    wrapped: tuple[tuple[str, str, str], ...] = ()  # id, key of the ring, wrapped key; newest last
+    destroyed: tuple[str, ...] = ()  # the ids of keys that nobody has any more
+
+
+class DataKeys:
+    """Reads, makes, wraps anew and destroys the data keys of one store. Blocks, thread-safe."""
+
+    def __init__(self, store: Store, ring: Keyring, clock: Clock, entropy: Entropy) -> None:
+        self._store = store
+        self._ring = ring
+        self._clock = clock
+        self._entropy = entropy
+        self._reset()
+        on_fork(self._reset)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, tuple[DataKey, ...]] = OrderedDict()
+
+    def elsewhere(self, store: Store) -> DataKeys:
+        """The data keys of another store, under the same ring."""
+        return DataKeys(store, self._ring, self._clock, self._entropy)
+
+    def known(self, owner: str | None) -> DataKey | None:
+        """The key that encrypts for this owner, if it was read before. Does not block."""
+        keys = self._known.get(owner or "")
+        return keys[-1] if keys else None
+
+    def newest(self, owner: str | None) -> DataKey:
+        """The key that encrypts for this owner, read again; made if there is none."""
+        for _ in range(_ATTEMPTS):
+            row = self.row(owner)
+            if row.wrapped:
+                return self._learn(row)[-1]
+            made = DataKey(os.urandom(ID_BYTES), os.urandom(KEY_BYTES))
+            name, wrapped = self._ring.wrap(made.secret, _about(owner, made.id))
+            self._replace(row, (*row.wrapped, (made.id.hex(), name, _text(wrapped))))
+        raise CheckpointCorruptedError(key_journal(owner), None, "others keep replacing it")
+
+    def find(self, entry: Entry, key_id: bytes) -> DataKey:
+        """The key of this id that an entry was encrypted with.
+
+        Raises `KeyMissingError`, `KeyDestroyedError`, `WrongKeyError`.
+        """
+        for key in self._known.get(entry.owner or "", ()):
+            if key.id == key_id:
+                return key
+        row = self.row(entry.owner)
+        for key in self._learn(row):
+            if key.id == key_id:
+                return key
+        if key_id.hex() in row.destroyed:
+            raise KeyDestroyedError(entry.run, entry.seq)
+        reason = f"the data key {key_id.hex()} that it was encrypted with is not in this store"
+        raise CheckpointCorruptedError(entry.run, entry.seq, reason)
+
+    def is_current(self, owner: str | None, key_id: bytes) -> bool:
+        """Whether the key with this id was not destroyed by now."""
+        return any(name == key_id.hex() for name, _, _ in self.row(owner).wrapped)
+
+    def row(self, owner: str | None) -> KeyRow:
+        """The data keys of an owner as they are stored. Raises `CheckpointCorruptedError`."""
+        name = key_journal(owner)
+        found = self._store.read(name, newest_first=True, limit=1)
+        if not found:
+            return KeyRow(owner, None)
+        head = found[0]
+        envelope.check(head)
+        meta = Meta(head)
+        wrapped = tuple(tuple(one) for one in meta.data_keys if isinstance(one, list))
+        if any([type(part) for part in one] != [str] * 3 for one in wrapped):
+            meta.refuse("it holds no data keys")
+        return KeyRow(owner, head, wrapped, tuple(str(one) for one in meta.destroyed))
+
+    def rows(self) -> Iterator[KeyRow]:
+        """The data keys of all owners."""
+        after = ""
+        where = RunFilter(status=Status.DELETED.value, prefix=KEYS)
+        while page := self._store.runs(where, after=after, limit=PAGE):
+            for head in page:
+                yield self.row(head.run.removeprefix(KEYS) or None)
+            after = page[-1].run
+
+    def rewrap(self, row: KeyRow) -> bool:
+        """Wrap the keys of a row with the newest key of the ring; False if they are already."""
+        while any(name != self._ring.newest for _, name, _ in row.wrapped):
+            again = []
+            for key, secret in zip(row.wrapped, self._unwrapped(row), strict=True):
+                name, wrapped = self._ring.wrap(secret.secret, _about(row.owner, secret.id))
+                again.append((key[0], name, _text(wrapped)))
+            if self._replace(row, tuple(again)):
+                return True
+            row = self.row(row.owner)
+        return False
+
+    def add(self, row: KeyRow) -> None:
+        """Make a new key for an owner: it encrypts what is saved from now on."""
+        made = DataKey(os.urandom(ID_BYTES), os.urandom(KEY_BYTES))
+        name, wrapped = self._ring.wrap(made.secret, _about(row.owner, made.id))
+        while not self._replace(row, (*row.wrapped, (made.id.hex(), name, _text(wrapped)))):
+            row = self.row(row.owner)
+        self._forget(row.owner)
+
+    def take_over(self, other: KeyRow) -> None:
+        """Keep the keys of another store, with which copies of its runs are encrypted."""
+        while True:
+            row = self.row(other.owner)
+            own = {key[0] for key in row.wrapped}
+            new = tuple(key for key in other.wrapped if key[0] not in own | set(row.destroyed))
+            if not new or self._replace(row, (*new, *row.wrapped)):
+                return
+
+    def destroy(self, owner: str) -> tuple[str, ...]:
+        """Destroy the keys of an owner; returns their ids. What they encrypted is lost for ever."""
+        while True:
+            row = self.row(owner)
+            gone = tuple(key[0] for key in row.wrapped)
+            if not gone or self._replace(row, (), (*row.destroyed, *gone)):
+                self._forget(owner)
+                return (*row.destroyed, *gone)
+
+    def _forget(self, owner: str | None) -> None:
+        with self._lock:
+            self._known.pop(owner or "", None)
+
+    def _learn(self, row: KeyRow) -> tuple[DataKey, ...]:
+        keys = tuple(self._unwrapped(row))
+        with self._lock:
+            self._known[row.owner or ""] = keys
+            self._known.move_to_end(row.owner or "")
+            while len(self._known) > _CACHED:
+                self._known.popitem(last=False)
+        return keys
+
+    def _unwrapped(self, row: KeyRow) -> Iterator[DataKey]:
+        for key_id, name, wrapped in row.wrapped:
+            try:
+                identity, sealed = bytes.fromhex(key_id), base64.b64decode(wrapped, validate=True)
+            except (ValueError, binascii.Error):
+                raise CheckpointCorruptedError(
+                    key_journal(row.owner), None, "it holds no data keys"
+                ) from None
+            secret = self._ring.unwrap(name, sealed, _about(row.owner, identity))
+            yield DataKey(identity, secret)
+
+    def _replace(
+        self,
+        row: KeyRow,
+        wrapped: tuple[tuple[str, str, str], ...],
+        destroyed: tuple[str, ...] | None = None,
+    ) -> bool:
+        """Put other keys into a row; False if it was changed since it was read."""
+        seq = 0 if row.head is None else row.head.seq + 1
+        before = b"" if row.head is None else row.head.digest
+        facts: dict[str, Any] = {"data_keys": wrapped, "after": before.hex()}
+        gone = row.destroyed if destroyed is None else destroyed
+        if gone:
+            facts["destroyed"] = gone
+        front = (key_journal(row.owner), seq, Kind.TOMBSTONE.value, self._entropy(10), None, seq)
+        back = (
+            None, None, None, Status.DELETED.value, self._clock.now(), None, 0, None, None, None,
+            dump_meta(facts),
+        )  # fmt: skip
+        entry = envelope.seal(front, back, before, envelope.nothing(0))
+        fault("keys.replace")
+        return self._store.erase(entry)
+
+
+def _about(owner: str | None, key_id: bytes) -> bytes:
+    """What a wrapped data key is bound to."""
+    return b"holdfast data key\0" + key_id + (owner or "").encode()
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
