@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     )
     from holdfast.keys.signing import SigningKey, TrustedKeys
     from holdfast.manager import CheckpointManager
+    from holdfast.migrations import Migrations
     from holdfast.model import CheckpointType, Status
     from holdfast.operations.diff import Diff
     from holdfast.operations.verifying import Integrity
@@ -74,6 +75,7 @@ __all__ = [
     "EvidenceType",
     "EvidenceVerifier",
     "Integrity",
+    "Migrations",
     "NewRun",
     "Resume",
     "Retention",
@@ -127,6 +129,7 @@ _WHERE: Final = {
     ),
     "keys.signing": ("SigningKey", "TrustedKeys"),
     "manager": ("CheckpointManager",),
+    "migrations": ("Migrations",),
     "model": ("CheckpointType", "Status"),
     "operations.diff": ("Diff",),
     "operations.verifying": ("Integrity",),

@@ -427,13 +427,13 @@ def test_a_run_is_resumed_with_the_flow_of_its_recorded_name_and_version(tmp_pat
     for run_id, old in (("a", version(1)), ("b", version(2))):
         with hf.Engine(store) as engine, pytest.raises(hf.RunPausedError):
             engine.run_sync(old(), run_id=run_id)
-    newest = version(3, migrate={1: None})
+    newest = version(3, migrate=hf.Migrations(3, {1: None, 2: None}))
     with hf.Engine(store, flows=[version(2), newest]) as engine:
         for run_id in "ab":
             engine.answer_sync(run_id, "yes")
         assert engine.resume_sync("b") == "yes 2"
         assert engine.resume_sync("a") == "yes 3"
-    with hf.Engine(store, flows=[newest]) as engine:
+    with hf.Engine(store, flows=[version(3)]) as engine:
         with pytest.raises(hf.UnknownFlowError, match=r"'order' version 2.*knows 'order' \(3\)"):
             engine.resume_sync("b")
         with pytest.raises(hf.CheckpointNotFoundError):

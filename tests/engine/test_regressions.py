@@ -277,7 +277,9 @@ def test_a_migration_that_names_no_step_is_refused_before_anything_is_done(
         yield step("charge").python(lambda: calls.append("charge"))
         raise LookupError
 
-    @workflow("shop", version="2", migrate={"1": lambda results: {"bil": results["charge"]}})
+    renames = hf.Migrations(2, {1: lambda results: {"bil": results["charge"]}})
+
+    @workflow("shop", migrate=renames)
     def new() -> Flow:
         yield step("bill").python(lambda: calls.append("bill"))
 
@@ -286,6 +288,7 @@ def test_a_migration_that_names_no_step_is_refused_before_anything_is_done(
     with pytest.raises(hf.FlowChangedError, match=r"run 'r' .*'bil'"):
         engine.run_sync(new(), run_id="r", resume=True)
     assert calls == ["charge"]
+    assert engine.status_sync("r") == "failed", "nothing was claimed"
 
 
 def test_what_was_undone_is_not_gone_on_from(engine: hf.Engine) -> None:

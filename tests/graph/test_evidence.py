@@ -615,7 +615,7 @@ def test_going_back_to_a_node_is_going_back_to_what_holds(store: hf.Store, desk:
 def test_a_run_of_an_older_version_is_checked_as_well(store: hf.Store, desk: Desk) -> None:
     stopped(line(desk).compile(), store, desk, "b")
     (desk / "b").unlink()
-    app = line(desk, "abcd").compile(version="2", migrate={"1": None})
+    app = line(desk, "abcd").compile(migrate=hf.Migrations(2, {1: None}))
     assert by_resume(app, store).log == ["a", "b", "c", "d"]
     assert desk.take() == ["b", "c", "d"]
 

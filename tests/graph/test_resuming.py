@@ -290,7 +290,7 @@ def test_another_version_needs_a_migration(cp: hf.SyncCheckpointer) -> None:
     run(crash_after(calls.line("ab").compile(), 1, State(), store=cp, run_id="run"))
     with pytest.raises(hf.FlowChangedError, match="it ran version 1 of 'graph', and this is 2"):
         run(calls.line("ab").compile(version=2).resume("run", store=cp))
-    app = calls.line("ab").compile(version=2, migrate={1: None})
+    app = calls.line("ab").compile(migrate=hf.Migrations(2, {1: None}))
     assert run(app.resume("run", store=cp)).log == ["a", "b"]
 
 
@@ -330,7 +330,7 @@ def test_a_migration_turns_the_state_and_renames_the_nodes(
         after = CheckpointStrategy.ON_SUCCESS
         with pytest.raises(hf.StepFailedError):
             run(old.run(State(), store=cp, run_id="run", checkpoint_after=after))
-    new = counting(later).compile(version=2, migrate={1: total}, rename={"b": "x", "c": "y"})
+    new = counting(later).compile(migrate=hf.Migrations(2, {1: total}), rename={"b": "x", "c": "y"})
     assert run(new.resume("run", store=cp)) == {"total": 4}
     assert "".join(later) == "axyz"[saves:]
 
@@ -338,8 +338,8 @@ def test_a_migration_turns_the_state_and_renames_the_nodes(
 def test_a_migrated_run_continues_as_the_new_version(cp: hf.SyncCheckpointer) -> None:
     calls, later = Calls(), Calls()
     run(crash_after(calls.line("abc").compile(), 1, State(), store=cp, run_id="run"))
-    options: dict[str, Any] = {"version": 2, "rename": {"b": "x", "c": "y"}}
-    new = counting(later).compile(**options, migrate={1: total})
+    options: dict[str, Any] = {"rename": {"b": "x", "c": "y"}}
+    new = counting(later).compile(**options, migrate=hf.Migrations(2, {1: total}))
     later.failing.add("x")
     for _ in range(2):
         with pytest.raises(hf.StepFailedError, match="x is broken"):
@@ -359,7 +359,7 @@ def test_a_run_that_was_claimed_by_a_new_version_still_needs_the_migration(
 ) -> None:
     calls, later = Calls(), Calls()
     run(crash_after(calls.line("abc").compile(), 1, State(), store=cp, run_id="run"))
-    new = counting(later).compile(version=2, migrate={1: total}, rename={"b": "x"})
+    new = counting(later).compile(migrate=hf.Migrations(2, {1: total}), rename={"b": "x"})
 
     async def claim() -> None:
         async with new.resume_stream("run", store=cp) as events:
@@ -376,7 +376,7 @@ def test_a_run_that_was_claimed_by_a_new_version_still_needs_the_migration(
 def test_going_back_to_a_state_of_the_old_version_migrates_it(cp: hf.SyncCheckpointer) -> None:
     calls, later = Calls(), Calls()
     run(calls.line("abc").compile().run(State(), store=cp, run_id="run"))
-    new = counting(later).compile(version=2, migrate={1: total}, rename={"b": "x", "c": "y"})
+    new = counting(later).compile(migrate=hf.Migrations(2, {1: total}), rename={"b": "x", "c": "y"})
     assert run(new.replay("run", "x", store=cp)) == {"total": 2}
     seen: list[Any] = []
     back = new.resume(
@@ -402,7 +402,7 @@ def test_branches_of_the_old_version_are_found_under_their_new_names(
     with pytest.raises(hf.StepFailedError):
         run(graph(calls, "b", "c").compile().run(State(), store=cp, run_id="run"))
     rename = {"b": "left", "c": "right"}
-    new = graph(later, "left", "right").compile(version=2, migrate={1: None}, rename=rename)
+    new = graph(later, "left", "right").compile(migrate=hf.Migrations(2, {1: None}), rename=rename)
     assert run(new.resume("run", store=cp)).log == ["a", "b", "right", "d"]
     assert later == {"right": 1, "d": 1}
 
@@ -410,7 +410,7 @@ def test_branches_of_the_old_version_are_found_under_their_new_names(
 def test_a_node_that_is_next_and_gone_must_be_renamed(cp: hf.SyncCheckpointer) -> None:
     calls = Calls()
     run(crash_after(calls.line("abc").compile(), 1, State(), store=cp, run_id="run"))
-    app = calls.line("axc").compile(version=2, migrate={1: None})
+    app = calls.line("axc").compile(migrate=hf.Migrations(2, {1: None}))
     with pytest.raises(hf.FlowChangedError, match=r"node 'b', which is next, is gone.*rename="):
         run(app.resume("run", store=cp))
 
@@ -459,8 +459,10 @@ def test_run_with_resume_continues_a_run_of_another_version(cp: hf.SyncCheckpoin
     with pytest.raises(hf.StepFailedError):
         calls.line("ab").compile().run_sync(State(), store=cp, run_id="run", resume=True)
     calls.failing.clear()
-    app = calls.line("ab").compile(version=2, migrate={"1": lambda data: data | {"n": 10}})
-    assert app.run_sync(State(99), store=cp, run_id="run", resume=True) == State(11, ["a", "b"])
+    app = calls.line("ab").compile(migrate=hf.Migrations(2, {1: lambda data: data | {"n": 10}}))
+    with pytest.raises(hf.InputMismatchError, match="n was 10 and is 99"):
+        app.run_sync(State(99), store=cp, run_id="run", resume=True)
+    assert app.run_sync(State(10), store=cp, run_id="run", resume=True) == State(11, ["a", "b"])
 
 
 def test_options_that_there_are_not_are_named_in_public_words() -> None:

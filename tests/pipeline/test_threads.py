@@ -362,7 +362,8 @@ def test_a_changed_flow_is_not_resumed_unless_it_says_how(cp: hf.SyncCheckpointe
     calls.failing = set()
     with pytest.raises(hf.FlowChangedError):
         run(calls.line("a", "b", "c", checkpointer=cp).resume("t"))
-    changed = calls.line("a", "b", "c", checkpointer=cp, version=2, migrate={1: None})
+    as_it_is = hf.Migrations(2, {1: None})
+    changed = calls.line("a", "b", "c", checkpointer=cp, migrate=as_it_is)
     assert list(run(changed.resume("t"))) == ["a", "b", "c"]
 
 

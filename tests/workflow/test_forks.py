@@ -261,7 +261,7 @@ def test_a_fork_whose_results_are_migrated_does_not_undo_them(store: hf.Store) -
         await hf.Engine(cp).run(order(), run_id="r")
         await cp.fork("r", seq=await seq_of(cp, "r", "pay"), run_id="f")
         orders.ship = _no_ship
-        changed = orders.flow(version="2", migrate={"1": lambda results: results})
+        changed = orders.flow(migrate=hf.Migrations(2, {1: lambda results: results}))
         with pytest.raises(hf.StepFailedError):
             await hf.Engine(cp).run(changed(), run_id="f", resume=True)
         assert orders.undone == ["pack"]

@@ -11,7 +11,7 @@ from holdfast.workflow import Workflow, parallel, step, workflow
 from tests.workflow.support import Calls, Flow, collect, of, steps, stop_at
 
 
-def flow_of(*names: str, version: str = "1", migrate: Any = None, calls: Any = None) -> Any:
+def flow_of(*names: str, version: Any = None, migrate: Any = None, calls: Any = None) -> Any:
     """A flow named "flow" with these steps, one after the other."""
     calls = calls or Calls()
 
@@ -249,7 +249,7 @@ def test_another_version_needs_a_migration(engine: hf.Engine) -> None:
         await stop_at(engine.stream(old(), run_id="r"), StepStarted, "c")
         with pytest.raises(hf.FlowChangedError, match="version 1"):
             await engine.run(flow_of("A", "c", version="2")(), run_id="r", resume=True)
-        new = flow_of("A", "c", "d", version="2", migrate={"1": change}, calls=calls)
+        new = flow_of("A", "c", "d", migrate=hf.Migrations(2, {1: change}), calls=calls)
         await stop_at(engine.resume_stream("r", flow=new), StepStarted, "d")
         assert await engine.run(new(), run_id="r", resume=True) == ["ab", "c", "d"]
         assert calls.order == ["c", "d"]
@@ -260,7 +260,7 @@ def test_another_version_needs_a_migration(engine: hf.Engine) -> None:
 def test_a_version_that_takes_the_results_as_they_are(engine: hf.Engine) -> None:
     async def main() -> None:
         await stop_at(engine.stream(flow_of("a", "b")(), run_id="r"), StepStarted, "b")
-        new = flow_of("a", "b", "c", version="2", migrate={"1": None})
+        new = flow_of("a", "b", "c", migrate=hf.Migrations(2, {1: None}))
         assert await engine.run(new(), run_id="r", resume=True) == ["a", "b", "c"]
 
     asyncio.run(main())

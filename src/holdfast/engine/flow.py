@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from holdfast.engine.options import Strategy
 from holdfast.errors import UnknownFlowError
+from holdfast.migrations import Migrations, Place
 
 if TYPE_CHECKING:
     from holdfast.engine.program import Program
@@ -75,9 +76,15 @@ class Flow(ABC, Generic[R_co]):
     def program(self) -> Program:
         """One execution of this flow."""
 
-    @abstractmethod
+    @property
+    def migrations(self) -> Migrations | None:
+        """What turns the states of older versions into those of this one."""
+        return None
+
     def admits(self, version: str) -> bool:
         """Whether it can continue a run that this version of it recorded."""
+        known = self.migrations
+        return version == self.version or (known is not None and known.admits(version))
 
     def inputs_from(self, data: Any) -> Any:
         """The inputs of a run from plain data, such as JSON. Raises `ReviveError`, `TypeError`."""
@@ -132,7 +139,8 @@ class Registry:
     def find(self, run_id: str, name: str, version: str) -> Flow[Any]:
         """The flow that continues a run: of its own version, or one that admits it.
 
-        Raises `UnknownFlowError`.
+        Raises `UnknownFlowError`, and `MigrationError` if migrations do not lead to a version
+        that is known.
         """
         versions = self._flows.get(name, {})
         if version in versions:
@@ -140,6 +148,9 @@ class Registry:
         for flow in reversed(versions.values()):
             if flow.admits(version):
                 return flow.newest
+        for flow in reversed(versions.values()):
+            if flow.migrations is not None:
+                flow.migrations.check(version, Place(run_id))
         known = tuple(f"{name!r} ({', '.join(made)})" for name, made in self._flows.items())
         raise UnknownFlowError(run_id, name, version, known)
 

@@ -25,6 +25,7 @@ from holdfast.seams import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     from holdfast.engine.resume.history import History
+    from holdfast.migrations import Migrations
 
 
 _is_async = lru_cache(maxsize=4096)(is_async)
@@ -207,6 +208,18 @@ class Program(ABC):
     @abstractmethod
     def check(self, history: History) -> None:
         """Raise `FlowChangedError` if a run with this history can't continue with this flow."""
+
+    @property
+    def migrations(self) -> Migrations | None:
+        """What turns the states of older versions into those of this one."""
+        return None
+
+    def migrated_inputs(self, history: History) -> Any:
+        """The inputs that a run of an older version began with, as this version has them.
+
+        None if this version began it. Raises `MigrationError`.
+        """
+        return None
 
     def comparable(self, given: Any, recorded: Any) -> Any:
         """The inputs given on resume, as they would have been recorded at the start."""

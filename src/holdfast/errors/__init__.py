@@ -29,6 +29,7 @@ HoldfastError
 │   ├── RunFinishedError              the run has ended and can't be resumed
 │   ├── InputMismatchError            resumed with other inputs (also a ValueError)
 │   ├── FlowChangedError              the flow is not the one the run began with
+│   │   └── MigrationError            a state can't become one of the code's version
 │   ├── StepNotFoundError             no such step was begun (also a LookupError)
 │   ├── StepConflictError             the step was committed differently, or is no longer current
 │   └── VerificationError             claims of a checkpoint are false now, or can't be checked
@@ -117,6 +118,7 @@ __all__ = [
     "KeyMissingError",
     "LeaseLostError",
     "LoopLimitError",
+    "MigrationError",
     "NoPathError",
     "NotOwnerError",
     "OutcomeUnknownError",

@@ -303,6 +303,26 @@ class FlowChangedError(CheckpointError):
         return f"run {self.run_id!r} can't continue: {'; '.join(self.changes)}. {self.advice}"
 
 
+class MigrationError(FlowChangedError):
+    """A recorded state can't become one of the version that the code has; nothing was changed.
+
+    A migration is missing, raised an error or returned what can't be used, or the state is of a
+    newer version than the code. `checkpoint_id` says where it is recorded, `from_version` the
+    version it had at that point, and `to_version` the version of the code.
+    """
+
+    checkpoint_id: str = ""
+    from_version: str = ""
+    to_version: int = 0
+
+    def __str__(self) -> str:
+        what = f"run {self.run_id!r}" if self.run_id else "the state"
+        what = f"checkpoint {self.checkpoint_id}" if self.checkpoint_id else what
+        versions = f"from version {self.from_version} to {self.to_version}"
+        reasons = "; ".join(self.changes)
+        return f"{what} can't be migrated {versions}: {reasons}. {self.advice}"
+
+
 class StepNotFoundError(CheckpointError, LookupError):
     """No such step was begun, or it was deleted with its checkpoint; nothing was saved."""
 

@@ -32,6 +32,7 @@ from holdfast.engine.timers import Duration, Sleep
 from holdfast.engine.walking.plan import END, Node, Plan, Route
 from holdfast.errors import InvalidFlowError
 from holdfast.graph import question_nodes
+from holdfast.migrations import Migrations, refuse_inputs, version_of
 from holdfast.model import check_id
 
 if TYPE_CHECKING:
@@ -208,8 +209,8 @@ class Graph(Generic[S]):
         self,
         *,
         name: str | None = None,
-        version: str | int = "1",
-        migrate: Mapping[Any, Callable[[Any], Any] | None] | None = None,
+        version: str | int | None = None,
+        migrate: Migrations | None = None,
         rename: Mapping[str, str] | None = None,
         merge: Callable[[S, dict[str, S]], Any] | None = None,
         max_steps: int = MAX_STEPS,
@@ -217,9 +218,10 @@ class Graph(Generic[S]):
     ) -> CompiledGraph[S]:
         """The graph, checked and unchangeable. Raises `InvalidFlowError` with all that is wrong.
 
-        Give it another `version` when you change it, and say what becomes of runs that are under
-        way: `migrate={"1": change}` turns their states (plain data) into those of this version,
-        None takes them as they are, and `rename` maps old nodes to new ones.
+        Give it a higher version when you change it, and say what becomes of runs that are under
+        way: `migrate=hf.Migrations(version=2)` has the version, and functions that turn older
+        states into new ones; `rename` maps the nodes of older versions to new ones. Without
+        `migrate` the `version` is any text or number, and 1 unless given.
 
         `verifier` checks what the nodes claim about the world, within its policy.
         """
@@ -228,14 +230,14 @@ class Graph(Generic[S]):
         flow = self._name if name is None else check_id("flow", name)
         plan = Plan(
             flow=flow,
-            version=str(version),
+            version=version_of(version, refuse_inputs(migrate, "graph")),
             state=self._state,
             nodes=dict(self._nodes),
             edges={source: tuple(targets) for source, targets in self._edges.items()},
             routes=dict(self._routes),
             entry=self._entry or "",
             merge=merge or self._merge,
-            migrate={str(old): change for old, change in (migrate or {}).items()},
+            migrate=migrate,
             rename=dict(rename or {}),
             max_steps=max_steps,
         )

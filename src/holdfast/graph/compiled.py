@@ -104,8 +104,8 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
         its `run_id`. When saving fails the run stops, unless `checkpoint_failure_fatal` is False.
 
         With `resume`, the run is started if it does not exist and resumed if it does; a completed
-        run's recorded final state is returned. The state must be the one that the run began with;
-        it is not compared where the graph has a `migrate`.
+        run's recorded final state is returned. The state must be the one that the run began with,
+        migrated if an older version of the graph began it.
 
         Raises `StepFailedError` with the state it failed in, `RunIdRequiredError`,
         `RunExistsError`, `InputMismatchError`; without a store, `StoreRequiredError` when people

@@ -24,9 +24,6 @@ class GraphProgram(WalkingProgram):
 
     # --- Program
 
-    def comparable(self, given: Any, recorded: Any) -> Any:
-        return recorded if self._plan.migrate else given
-
     def revive(self, task: Task, stored: Stored) -> Any:
         return revived(stored.value(), self._kind)
 

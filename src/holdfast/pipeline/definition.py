@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from importlib import resources
@@ -12,6 +12,7 @@ from typing import Any, Final
 from holdfast.engine.people.questions import Inquiry
 from holdfast.engine.walking.plan import END, Asking, Node
 from holdfast.errors import InvalidIdError, UnresolvedError
+from holdfast.migrations import Migrations, refuse_inputs, version_of
 from holdfast.model import check_id
 from holdfast.pipeline.conditions import ALWAYS, condition_of
 from holdfast.pipeline.files import Read
@@ -63,7 +64,7 @@ def plan_of(
     registry: Registry,
     read: Read | None = None,
     *,
-    migrate: Mapping[Any, Callable[[Any], Any] | None] | None = None,
+    migrate: Migrations | None = None,
     rename: Mapping[str, str] | None = None,
 ) -> PipelinePlan:
     """The plan that a definition describes, `read` from a file or made in the program.
@@ -76,8 +77,7 @@ def plan_of(
         if read is None and isinstance(given.get("name"), str):
             title = f"pipeline {given['name']!r}"
         _check_size(given, problems)
-        changes = {str(old): change for old, change in (migrate or {}).items()}
-        plan = None if problems else _plan(given, registry, problems, changes, rename or {})
+        plan = None if problems else _plan(given, registry, problems, migrate, rename or {})
     if plan is not None:
         _check_ends(plan, problems)
     problems.settle(title, None if read is None else read.place)
@@ -89,17 +89,22 @@ def _plan(
     given: Mapping[str, Any],
     registry: Registry,
     problems: Problems,
-    migrate: Mapping[str, Callable[[Any], Any] | None],
+    migrate: Migrations | None,
     rename: Mapping[str, str],
 ) -> PipelinePlan | None:
     problems.keys(given, KEYS)
-    name, version = given.get("name", "pipeline"), given.get("version", "1")
+    name, version = given.get("name", "pipeline"), given.get("version", "")
     try:
         check_id("name", name)
     except InvalidIdError as error:
         problems.at("name").add(error.reason)
     if isinstance(version, bool) or not isinstance(version, str | int | float):
         problems.at("version").add(f"must be text or a number, not {shown(version)}")
+    else:
+        try:
+            version = version_of(version or None, refuse_inputs(migrate, "pipeline"))
+        except ValueError as error:
+            problems.at("version").add(str(error))
     parameters = _parameters(given.get("parameters", {}), problems.at("parameters"))
     problems.at("description").is_a(str, given.get("description", ""), "text")
     loop = _loop(given.get("loop_config"), problems.at("loop_config"))

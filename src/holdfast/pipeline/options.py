@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from holdfast.engine.door import StoreLike
 from holdfast.engine.options import RunOptions
+from holdfast.migrations import Migrations
 from holdfast.pipeline.registry import Registry, ServiceRegistry
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ class FlowOptions(TypedDict, total=False):
     """What a program says about a pipeline that no definition can say: see `Pipeline`."""
 
     registry: Registry | Mapping[str, Callable[..., Any]] | None
-    migrate: Mapping[Any, Callable[[Any], Any] | None] | None
+    migrate: Migrations | None
     rename: Mapping[str, str] | None
     verifier: EvidenceVerifier | None
 

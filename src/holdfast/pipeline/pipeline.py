@@ -65,12 +65,12 @@ class Pipeline(PipelineFlow, Door):
         *,
         name: str | None = None,
         parameters: Mapping[str, Any] | None = None,
-        version: str | int = "1",
+        version: str | int | None = None,
         **options: Unpack[FlowOptions],
     ) -> None:
         definition = {
             "name": name or "pipeline",
-            "version": version,
+            "version": "" if version is None else version,
             "parameters": parameters or {},
             "steps": steps,
             "flow": flow,

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Final, NamedTuple
 
 from holdfast.engine.walking.plan import END, Plan
+from holdfast.errors import ReviveError
 from holdfast.pipeline.conditions import Condition
 from holdfast.pipeline.problems import Problems
 from holdfast.pipeline.references import Template
@@ -51,6 +52,14 @@ class PipelinePlan(Plan):
     node_word: ClassVar[str] = "step"
     edge_word: ClassVar[str] = "path"
     making: ClassVar[str] = "Give it"
+    branches_have_states: ClassVar[bool] = False
+
+    def fit(self, state: Any) -> None:
+        """Raise `ReviveError` unless data is a state: an input, and the outputs of steps by id."""
+        if not isinstance(state, dict) or state.keys() != {"pipeline_input", "steps"}:
+            raise ReviveError("state", "must be a dict with pipeline_input and steps, and no more")
+        if not isinstance(state["steps"], dict):
+            raise ReviveError("state.steps", "must be a dict of outputs by step")
 
     def serve(self, services: ServiceRegistry | Mapping[str, Any] | None) -> None:
         """Let the steps use the services; a step belongs to one set of them."""

@@ -23,7 +23,8 @@ from holdfast.errors import (
     StepFailedError,
     UnresolvedError,
 )
-from holdfast.model import CheckpointType, Kind, Status
+from holdfast.model import CheckpointType, Entry, Kind, Status
+from holdfast.pipeline.branch_outputs import outputs_of
 from holdfast.pipeline.conditions import ALWAYS
 from holdfast.pipeline.pipeline_plan import FAILURE, PipelinePlan
 from holdfast.pipeline.references import Scope
@@ -229,6 +230,11 @@ class PipelineProgram(WalkingProgram):
         self._walks.append((walk, [target], fork.merge_key))
         return None
 
+    def values_of(
+        self, history: History, base: Entry | None, results: Sequence[Entry]
+    ) -> list[Stored]:
+        return outputs_of(self._plan, history, base, results)
+
     def facts(self, walk: Walk) -> dict[str, Any]:
         facts = super().facts(walk)
         timed = self._plan.loop.max_loop_time_seconds is not None
@@ -237,8 +243,10 @@ class PipelineProgram(WalkingProgram):
     def remember(self, walk: Walk, meta: Meta, node: str) -> None:
         super().remember(walk, meta, node)
         only = [node] if node in self._plan.nodes else []
-        walk.before = tuple(only if meta.before is None else meta.before)
-        walk.since = dict(meta.since)
+        before = None if meta.before is None else versions.named(self._plan, meta, meta.before)
+        walk.before = tuple(only if before is None else before)
+        since = versions.named(self._plan, meta, meta.since)
+        walk.since = dict(zip(since, meta.since.values(), strict=True))
 
     def _arrive(self, walk: Walk, name: str) -> Task | None:
         if walk.fork is None:

@@ -18,14 +18,13 @@ from holdfast.engine.flow import Wanted
 from holdfast.engine.functions import hints_of
 from holdfast.engine.program import FlowInfo, Program
 from holdfast.kernel.core import Core, Op
+from holdfast.migrations import Migrations, version_of
 from holdfast.model import check_id
 from holdfast.workflow.plain import PlainBody
 
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-
-Migration = Callable[[dict[str, Any]], dict[str, Any]]
 
 Flow = Generator[Any, Any, R]
 """The return annotation of a workflow that is a generator: `-> Flow[Report]`. Its result is a
@@ -43,10 +42,10 @@ class Workflow(engine_flow.Flow[R_co], Generic[P, R_co]):
         fn: Callable[P, Any],
         name: str,
         version: str,
-        migrate: Mapping[str, Migration | None],
+        migrate: Migrations | None = None,
     ) -> None:
         self.fn = fn
-        self.migrate = {str(old): change for old, change in migrate.items()}
+        self._migrate = migrate
         self.signature = inspect.signature(fn)
         structure = {"parameters": list(self.signature.parameters), "code": _hash_of_code(fn)}
         stamp = {"flow_version": str(version)}
@@ -105,9 +104,10 @@ class Workflow(engine_flow.Flow[R_co], Generic[P, R_co]):
         same = isinstance(found, Workflow) and found.info[:2] == self.info[:2]
         return found if same else self
 
-    def admits(self, version: str) -> bool:
-        """Whether `migrate` says what becomes of that version's runs."""
-        return version == self.version or version in self.migrate
+    @property
+    def migrations(self) -> Migrations | None:
+        """What `migrate` says becomes of the runs of older versions."""
+        return self._migrate
 
     def program(self) -> Program:
         """One execution of this workflow, for the engine."""
@@ -189,8 +189,8 @@ def workflow(
     name: str | None = None,
     /,
     *,
-    version: str | int = "1",
-    migrate: Mapping[Any, Migration | None] | None = None,
+    version: str | int | None = None,
+    migrate: Migrations | None = None,
 ) -> WorkflowDecorator: ...
 @overload
 def workflow(name: Callable[P, R], /) -> Workflow[P, R]: ...
@@ -198,23 +198,25 @@ def workflow(
     name: Any = None,
     /,
     *,
-    version: str | int = "1",
-    migrate: Mapping[Any, Migration | None] | None = None,
+    version: str | int | None = None,
+    migrate: Migrations | None = None,
 ) -> Any:
     """Make a workflow of an `async def`, a generator or a plain `def`; by default it has the
     function's name.
 
     A plain `def` runs in a thread of its own, and waits for its steps with `.result()`.
 
-    Give it another `version` when a change would confuse runs that are under way, and say in
-    `migrate` what becomes of theirs: `{"1": change}`, where `change` is given the recorded
-    results by step and returns those of the new version. None takes them as they are.
+    Give it a higher version when a change would confuse runs that are under way, and say what
+    becomes of theirs: `migrate=hf.Migrations(version=2)` has the version, and functions that turn
+    recorded results by step, and inputs by name, into those of the new version. Without `migrate`
+    the `version` is any text or number, and 1 unless given.
     """
     if callable(name):
-        return Workflow(name, name.__name__, "1", {})
+        return Workflow(name, name.__name__, version_of(None, None))
     if not isinstance(name, str | None):
         raise TypeError(f"workflow needs a name or a function, not {name!r}")
-    return lambda fn: Workflow(fn, name or fn.__name__, str(version), migrate or {})
+    number = version_of(version, migrate)
+    return lambda fn: Workflow(fn, name or fn.__name__, number, migrate)
 
 
 def _hash_of_code(fn: Callable[..., Any]) -> str:

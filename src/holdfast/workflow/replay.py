@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from holdfast.engine.resume.history import History
 from holdfast.engine.run.failures import failure_in
 from holdfast.errors import StepNotAwaitedError
-from holdfast.model import Entry, Kind
+from holdfast.migrations import Migrations, Place, whole
+from holdfast.model import Entry, Kind, checkpoint_id
 from holdfast.workflow.fibers import Outcome
 from holdfast.workflow.keys import Mismatch, orders
 
@@ -18,8 +19,6 @@ QUESTION: Final = "question"
 BODY: Final = "body"  # of an item of a `for_each`: an `async def` without steps
 _COUNT: Final = re.compile(r"#\d+$")
 _CHECKED: Final = re.compile(r"(check|fix|again)(#\d+)?")
-
-Migrations = Mapping[str, Callable[[dict[str, Any]], dict[str, Any]] | None]
 
 
 class Recorded(NamedTuple):
@@ -34,6 +33,15 @@ class Recorded(NamedTuple):
     copied: bool = False  # from the run that this one is a fork of
 
 
+class Migrated(NamedTuple):
+    """What became of the results of older versions."""
+
+    checkpoint_id: str  # of the newest of them
+    version: int  # of the oldest of them
+    before: Mapping[str, Recorded]
+    after: Mapping[str, Any]
+
+
 class Replay:
     """Everything that was recorded and still counts."""
 
@@ -42,24 +50,25 @@ class Replay:
         self.orders: dict[str, list[str]] = {}  # the names recorded in each scope
         self.undoable: set[str] = set()  # steps that say how to undo them
         self.last = 0  # the seq of the newest entry
-        self._migrated: set[str] = set()
+        self.migrated: Migrated | None = None
+        self._migrated: set[str] = set()  # results that the flow has not asked for
         self._loose: set[str] = set()  # may be asked for or not
         self.shifted: set[str] = set()  # may be another step now, unless its arguments are the same
 
-    def read(self, history: History, version: str, migrations: Migrations) -> None:
-        """Read what a run recorded, migrated to this version of its flow."""
+    def read(self, history: History, version: str, migrations: Migrations | None) -> None:
+        """Read what a run recorded, migrated to this version of its flow.
+
+        Raises `MigrationError`.
+        """
         versions: dict[str, str] = {}  # of the results, by key
         for entry in history.entries:
             self.last = entry.seq
             self._take(entry, history)
             if entry.kind == Kind.RESULT:
                 versions[str(entry.step)] = str(history.meta(entry).flow_version)
-        old: dict[str, dict[str, Any]] = {}
-        for key, recorded_by in versions.items():
-            if recorded_by != version and key in self.found:
-                old.setdefault(recorded_by, {})[key] = self.found[key].outcome.value
-        for name, results in old.items():
-            self._migrate(results, migrations.get(name))
+        old = {key: by for key, by in versions.items() if by != version and key in self.found}
+        if old and migrations is not None:
+            self._migrate(history, {key: whole(by) for key, by in old.items()}, migrations)
         if not old:  # else the names are the migration's, and their order says nothing
             known = [key for key in self.found if key not in self._loose]
             self.orders = orders(sorted(known, key=lambda key: self.found[key].order))
@@ -122,16 +131,35 @@ class Replay:
         if known is not None:
             del self.found[key]
 
-    def _migrate(
-        self, results: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]] | None
-    ) -> None:
-        if change is None:
-            return
-        copied = {key for key in results if self.found.pop(key).copied}
-        changed = change(dict(results))
-        if not isinstance(changed, Mapping):
-            raise TypeError(f"migrate= must return the results by step, not {changed!r}")
-        self._migrated |= set(changed)
-        for order, (key, value) in enumerate(changed.items()):
-            others = key in copied if key in results else bool(copied)  # a new name says nothing
+    def _migrate(self, history: History, old: dict[str, int], migrations: Migrations) -> None:
+        """Replace the results of older versions, given by key, by what they become."""
+        before = {key: self.found[key] for key in old}
+        newest = max(known.order for known in before.values())
+        place = Place(history.run, checkpoint_id(history.run, newest))
+        results: dict[str, Any] = {}
+        changed = False
+        for version in range(min(old.values()), migrations.version):
+            since = {key: before[key].outcome.value for key, by in old.items() if by == version}
+            results |= since
+            made = None
+            if results:
+                form = history.core.journals.stored_form
+                made = migrations.next_results(dict(results), version, place, form)
+            if made is not None:
+                results, changed = made, True
+        if changed:
+            self.migrated = Migrated(place.checkpoint_id, min(old.values()), before, results)
+            self._replace(before, results)
+
+    def _replace(self, before: Mapping[str, Recorded], results: Mapping[str, Any]) -> None:
+        for key in before:
+            del self.found[key]
+        copied = {key for key, known in before.items() if known.copied}
+        places = sorted(known.order for known in before.values())
+        self._migrated |= set(results)
+        for index, (key, value) in enumerate(results.items()):
+            others = key in copied if key in before else bool(copied)  # a new name says nothing
+            order = places[min(index, len(places) - 1)]
+            if key in before:
+                order = before[key].order  # when tasks of a `durable` got it
             self.found[key] = Recorded("", Outcome(value), order, copied=others)

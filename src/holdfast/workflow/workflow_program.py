@@ -11,8 +11,9 @@ from holdfast.engine.context import DECIDING
 from holdfast.engine.program import PLAIN, Program, Ready, Record, Stored, Task
 from holdfast.engine.resume.history import History
 from holdfast.engine.run.failures import describe
-from holdfast.errors import FlowChangedError, StepFailedError
-from holdfast.model import Kind
+from holdfast.errors import FlowChangedError, ReviveError, StepFailedError
+from holdfast.migrations import Migrations, Place
+from holdfast.model import Kind, checkpoint_id
 from holdfast.workflow.fibers import Outcome
 from holdfast.workflow.flow import Workflow
 from holdfast.workflow.interpreter import Interpreter
@@ -32,16 +33,40 @@ class WorkflowProgram(Program):
 
     def check(self, history: History) -> None:
         entries = (history.opening, *history.entries)
-        ran = {history.meta(entry).flow_version or self.flow.version for entry in entries}
-        unknown = sorted(ran - {self.flow.version} - set(self._flow.migrate))
-        if unknown:
-            raise FlowChangedError(
-                history.run,
-                (
-                    f"it ran version {unknown[0]} of {self.flow.name!r}, and this is {self.flow.version}",
-                ),
-                f"Say what becomes of its results: @workflow(..., migrate={{{unknown[0]!r}: change}}).",
-            )
+        for entry in entries:
+            ran, now = history.meta(entry).flow_version or self.flow.version, self.flow.version
+            if ran != now and self.migrations is not None:
+                name = checkpoint_id(history.run, entry.seq)
+                self.migrations.check(ran, Place(history.run, name))
+            elif ran != now:
+                raise FlowChangedError(
+                    history.run,
+                    (f"it ran version {ran} of {self.flow.name!r}, and this is {now}",),
+                    "Say what becomes of its results: @workflow(..., "
+                    "migrate=hf.Migrations(version=...)), a higher version.",
+                )
+
+    @property
+    def migrations(self) -> Migrations | None:
+        return self._flow.migrations
+
+    def migrated_inputs(self, history: History) -> dict[str, Any] | None:
+        version = history.meta(history.opening).flow_version or self.flow.version
+        if self.migrations is None or version == self.flow.version:
+            return None
+        place = Place(history.run, checkpoint_id(history.run, history.opening.seq))
+        form = history.core.journals.stored_form
+        given = self.migrations.migrated_inputs(history.inputs.value(), version, place, form)
+        why = self._flow.misfit(given)
+        if not why:
+            try:
+                self._flow.ready(given)
+            except ReviveError as error:
+                why = f"its inputs do not fit: {error}"
+        if why:
+            advice = "Declare what becomes of them: @migrations.inputs(from_version=...)."
+            raise self.migrations.error(version, why, advice, place)
+        return given
 
     def comparable(self, given: Any, recorded: Any) -> Any:
         defaults = {
@@ -69,8 +94,12 @@ class WorkflowProgram(Program):
         self._code.wary, self._code.strict = wary, self.strict
         recorded_code = history.meta(history.opening).structure.get("code")
         self._code_changed = recorded_code != self.flow.structure["code"]
-        self._code.replay.read(history, self.flow.version, self._flow.migrate)
-        self.begin(history.run, history.inputs)
+        self._code.replay.read(history, self.flow.version, self.migrations)
+        given, inputs = self.migrated_inputs(history), history.inputs
+        if given is not None:
+            journals = history.core.journals
+            inputs = Stored(journals.encode(given), journals.decode)
+        self.begin(history.run, inputs)
         return self._code.replay.finished_steps
 
     def ready(self) -> Ready:
@@ -89,8 +118,10 @@ class WorkflowProgram(Program):
         if unused:
             raise FlowChangedError(
                 code.run_id,
-                (f"migrate= returned a result for {unused[0]!r}, a step the flow did not ask for",),
-                "Name the steps in migrate= as the flow does.",
+                (
+                    f"a migration returned a result for {unused[0]!r}, which the flow did not ask for",
+                ),
+                "Name the steps there as the flow does.",
             )
         done = code.outcome is not None and code.outcome.error is None
         ready = Ready(code.tasks, code.notes, code.skipped, code.changed, done)
@@ -184,7 +215,8 @@ class WorkflowProgram(Program):
         if self._code_changed:
             advice = (
                 "The code changed since. Go back to the old code, or give the new one another "
-                "version and say in migrate= what becomes of the recorded results."
+                "version and say what becomes of the recorded results: "
+                "migrate=hf.Migrations(version=...)."
             )
         else:
             advice = (

@@ -98,14 +98,7 @@ def test_a_migrated_run_is_still_checked(memory: hf.Engine, desk: Desk) -> None:
     old = line(desk)
     stopped(memory, old, desk, "b")
 
-    @workflow(
-        "line", version="2", migrate={"1": lambda results: {"A": results.get("a"), **results}}
-    )
-    def new() -> Flow:
-        a = yield step("A").python(desk.write, args=("a",), outputs=desk / "a")
-        return a
-
-    @workflow("line", version="2", migrate={"1": None})
+    @workflow("line", migrate=hf.Migrations(2, {1: None}))
     def same() -> Flow:
         yield step("a").python(desk.write, args=("a",), outputs=desk / "a")
         yield step("b").python(desk.write, args=("b",), outputs=desk / "b")

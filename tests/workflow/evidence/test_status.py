@@ -54,7 +54,7 @@ def test_a_completed_run_with_an_unanswered_question_is_finished_all_the_same(
         yield step("a").python(lambda: 1)
         return (yield ask("May I?", deadline=60, default="no"))
 
-    @workflow("asks", version="2", migrate={"1": lambda results: results})
+    @workflow("asks", migrate=hf.Migrations(2, {1: lambda results: results}))
     def new() -> Flow:
         return (yield step("a").python(lambda: 1))
 

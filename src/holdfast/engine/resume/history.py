@@ -71,6 +71,23 @@ class History:
         found.entries = [e for e in found.entries if e.seq < before]
         return found
 
+    def back_to(self, target: Entry | None) -> History:
+        """The history as if the run had gone back to a checkpoint; None: to its beginning.
+
+        Without what is kept of the decisions and answers since.
+        """
+        found = copy(self)
+        found.entries = []
+        if target is not None:
+            journals, first = self.core.journals, 0
+            if not self._whole:
+                branch = journals.branch_of(target)
+                first = next((e.seq for e in branch if e.kind == Kind.CHECKPOINT), 0)
+            with outages_named(self.run):
+                trail = journals.trail(self.run, target.seq, start=first)
+            found.entries = [e for e in trail if e.seq > self.opening.seq]
+        return found
+
     def meta(self, entry: Entry) -> Meta:
         """The metadata of one of its entries, parsed once."""
         found = self._metas.get(entry.seq)

@@ -25,6 +25,7 @@ from holdfast.errors import (
     FlowChangedError,
     InputMismatchError,
     LeaseLostError,
+    ReviveError,
     RunActiveError,
     RunCancelledError,
     RunFinishedError,
@@ -33,7 +34,8 @@ from holdfast.errors import (
 from holdfast.kernel.appending import append_at, append_if, as_save_error, new_deadline
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.draft import Draft
-from holdfast.model import Entry, Kind, Status
+from holdfast.migrations import Place
+from holdfast.model import CARRY_STATE, Entry, Kind, Status, checkpoint_id
 
 T = TypeVar("T")
 
@@ -98,6 +100,11 @@ async def claim(
         drafts = [draft(todo.why)] if retreat is None else [*retreat.drafts, draft(todo.why)]
         if retreat is None:
             restored = program.restore(history, wary=wary)
+        if program.migrations is not None and _ran_otherwise(program, history):
+            ahead = history
+            if retreat is not None:
+                ahead = await look(core, partial(history.back_to, retreat.to), options)
+            rehearse(make(), ahead)
         if ours.along is not None:
             await ours.along()
         entry = await drive(core, append_at(core, run_id, history.head.seq, drafts), options)
@@ -226,6 +233,40 @@ def check_flow(program: Program, history: History, inputs: Any = None) -> None:
     program.check(history)
 
 
+def rehearse(program: Program, history: History) -> Exception | None:
+    """Replay a migrated run up to what is next, and execute nothing. Uses up the program.
+
+    Returns the error that the flow's own code raises, if it does: the run would fail with it.
+    Raises `FlowChangedError` before anything is claimed, where a resume would raise it later.
+    """
+    try:
+        program.restore(history)
+        program.ready()
+    except FlowChangedError:
+        raise
+    except ReviveError as error:
+        if program.migrations is None:
+            return error
+        states = [e for e in history.entries if e.kind in CARRY_STATE]
+        newest = states[-1] if states else history.opening
+        place = Place(history.run, checkpoint_id(history.run, newest.seq))
+        reason = f"what it became does not have its type: {error}"
+        version = history.meta(newest).flow_version
+        advice = "Correct the migration."
+        raise program.migrations.error(version, reason, advice, place) from error
+    except Exception as error:
+        return error
+    finally:
+        program.close()
+    return None
+
+
+def _ran_otherwise(program: Program, history: History) -> bool:
+    """Whether another version of the flow recorded something of the run."""
+    metas = map(history.meta, (history.opening, *history.entries))
+    return any(meta.flow_version not in (None, program.flow.version) for meta in metas)
+
+
 def check_begun(program: Program, history: History, inputs: Any) -> None:
     """Raise unless the run was started by this flow, with these inputs; None is any."""
     run_id, begun = history.run, history.meta(history.opening)
@@ -240,12 +281,16 @@ def check_begun(program: Program, history: History, inputs: Any) -> None:
             "Resume it with the flow of that name.",
         )
     if inputs is not None:
-        recorded = history.inputs.value()
+        recorded, expected = program.migrated_inputs(history), begun.inputs_hash
+        if recorded is None:
+            recorded = history.inputs.value()
+        else:
+            expected = comparable_hash(history.core, recorded)
         given = program.comparable(inputs, recorded)
         actual = comparable_hash(history.core, given)
-        if actual != begun.inputs_hash:
+        if actual != expected:
             different = tuple(differences(recorded, given))
-            raise InputMismatchError(begun.inputs_hash, actual, run_id, different)
+            raise InputMismatchError(expected, actual, run_id, different)
 
 
 def began_otherwise(program: Program, history: History, inputs: Any) -> bool:

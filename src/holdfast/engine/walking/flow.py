@@ -11,6 +11,7 @@ from holdfast.engine.flow import Flow
 from holdfast.engine.walking.drawing import Picture, mermaid
 from holdfast.engine.walking.plan import Plan
 from holdfast.engine.walking.svg import svg
+from holdfast.migrations import Migrations
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -36,9 +37,10 @@ class WalkingFlow(Flow[R_co]):
         functions = [getattr(n.fn, "__qualname__", "") for n in self._plan.nodes.values()]
         return type(self), self._plan.shape, *functions
 
-    def admits(self, version: str) -> bool:
-        """Whether `migrate` says what becomes of that version's runs."""
-        return version == self.version or version in self._plan.migrate
+    @property
+    def migrations(self) -> Migrations | None:
+        """What `migrate` says becomes of the runs of older versions."""
+        return self._plan.migrate
 
     @abstractmethod
     def _picture(self) -> Picture:

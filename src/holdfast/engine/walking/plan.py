@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from holdfast.engine.people.questions import Inquiry
 from holdfast.engine.program import FlowInfo, StepPolicy
+from holdfast.engine.walking.states import revived
+from holdfast.migrations import Migrations
 
 END: Final = "__end__"
 
@@ -55,7 +57,7 @@ class Plan:
     routes: Mapping[str, Route]
     entry: str
     merge: Merge | None
-    migrate: Mapping[str, Callable[[Any], Any] | None] = field(default_factory=dict)
+    migrate: Migrations | None = None
     rename: Mapping[str, str] = field(default_factory=dict)
     max_steps: int = 10_000
     ends: tuple[str, ...] = (END,)  # where the run ends
@@ -64,6 +66,11 @@ class Plan:
     node_word: ClassVar[str] = "node"
     edge_word: ClassVar[str] = "edge"
     making: ClassVar[str] = "Compile it with"
+    branches_have_states: ClassVar[bool] = True  # rather than outputs
+
+    def fit(self, state: Any) -> None:
+        """Raise `ReviveError` unless plain data can be a state of this flow."""
+        revived(state, self.state)
 
     def known_targets(self) -> dict[str, tuple[str, ...]]:
         """Where each node leads, as far as it is known."""

@@ -14,7 +14,8 @@ from holdfast.engine.resume.history import History
 from holdfast.engine.walking import versions
 from holdfast.engine.walking.plan import Plan
 from holdfast.errors import FlowChangedError, LoopLimitError, StepFailedError, UnansweredError
-from holdfast.model import CARRY_STATE, Kind, Status
+from holdfast.migrations import Migrations
+from holdfast.model import CARRY_STATE, Entry, Kind, Status
 
 MERGE: Final = ">merge"
 """What the names of entries end with that record where branches met."""
@@ -117,14 +118,27 @@ class WalkingProgram(Program):
         visits = {name: count for name, count in walk.visits.items() if name in self._plan.loops}
         return {"visits": visits} if visits else {}
 
+    def values_of(
+        self, history: History, base: Entry | None, results: Sequence[Entry]
+    ) -> list[Stored]:
+        """What branches recorded since a whole state, as this version has it."""
+        return [versions.state_of(self._plan, history, entry) for entry in results]
+
     def remember(self, walk: Walk, meta: Meta, node: str) -> None:
         """Restore what `facts` recorded after a node."""
         walk.visits = versions.visits_of(self._plan, meta)
 
     # --- Program
 
+    @property
+    def migrations(self) -> Migrations | None:
+        return self._plan.migrate
+
     def check(self, history: History) -> None:
         versions.check(self._plan, history)
+
+    def migrated_inputs(self, history: History) -> Any:
+        return versions.inputs_of(self._plan, history)
 
     def begin(self, run_id: str, inputs: Stored) -> None:
         self.run_id = run_id
@@ -134,8 +148,9 @@ class WalkingProgram(Program):
     def restore(self, history: History, *, wary: bool = False) -> int:
         self.run_id = history.run
         plan = self._plan
-        walk = self._main = Walk(versions.state_of(plan, history, None))
-        targets, after = [plan.entry], ""
+        base: Entry | None = None  # where the newest whole state is
+        results: list[Entry] = []  # of branches, since
+        meta, after = None, ""
         for entry in history.entries:
             if entry.kind == Kind.QUESTION:
                 self._known.add(str(entry.step))
@@ -143,17 +158,22 @@ class WalkingProgram(Program):
                 self._known.discard(str(entry.step))  # where it is asked again, that is recorded
             if entry.kind not in CARRY_STATE:
                 continue
-            meta = history.meta(entry)
-            stored, then = versions.state_of(plan, history, entry), versions.next_of(plan, meta)
             if entry.kind == Kind.RESULT:
-                self._recorded[versions.key_of(plan, entry)] = (stored, then)
+                results.append(entry)
                 self._steps = max(self._steps, (entry.step_index or 0) + 1)
             else:
-                walk.state, targets, after = stored, then, versions.node_of(plan, entry, meta)
-                self._recorded.clear()
-                self.remember(walk, meta, after)
+                base, results = entry, []
                 counted = entry.step_index is not None and entry.status != Status.FAILED
                 self._steps = (entry.step_index or 0) + counted
+        walk = self._main = Walk(versions.state_of(plan, history, base))
+        if base is not None:
+            meta = history.meta(base)
+            after = versions.node_of(plan, base, meta)
+            self.remember(walk, meta, after)
+        targets = versions.next_of(plan, meta)
+        for entry, stored in zip(results, self.values_of(history, base, results), strict=True):
+            then = versions.next_of(plan, history.meta(entry))
+            self._recorded[versions.key_of(plan, entry)] = (stored, then)
         gone = [name for name in targets if name not in plan.ends and name not in plan.nodes]
         if gone:
             raise FlowChangedError(

@@ -45,7 +45,7 @@ class AgentFlow(Workflow[..., AgentRunResult[OutputT]], Generic[OutputT]):
             return self.pack(result)
 
         assert agent.name is not None
-        super().__init__(run, agent.name, version, {})
+        super().__init__(run, agent.name, version)
         self._agent = agent
         self._defined_in = defined_in
 

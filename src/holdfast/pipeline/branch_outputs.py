@@ -1,0 +1,55 @@
+"""What branches recorded that are under way, as this version of the pipeline has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+
+from holdfast.engine.program import Stored
+from holdfast.engine.resume.history import History
+from holdfast.engine.walking import versions
+from holdfast.migrations import Place, whole
+from holdfast.model import Entry, checkpoint_id
+from holdfast.pipeline.pipeline_plan import PipelinePlan
+
+
+def outputs_of(
+    plan: PipelinePlan, history: History, base: Entry | None, results: Sequence[Entry]
+) -> list[Stored]:
+    """The outputs that branches recorded since a whole state; None is the run's beginning.
+
+    An output of an older version is migrated as a part of the state, as it was then: functions are
+    given whole states only. Raises `MigrationError`.
+    """
+    made_by = [history.meta(entry).flow_version or plan.version for entry in results]
+    if plan.migrate is None or all(version == plan.version for version in made_by):
+        return [history.stored(entry) for entry in results]
+    begun = history.opening if base is None else base
+    state = history.stored(begun).value()
+    had = whole(history.meta(begun).flow_version or plan.version)
+    found: list[Stored] = []
+    for entry, version in zip(results, made_by, strict=True):
+        if version == plan.version:
+            found.append(history.stored(entry))
+            continue
+        state = versions.partly(plan, history, entry, state, had, whole(version))
+        had = whole(version)
+        state["steps"][str(history.meta(entry).step_name)] = history.stored(entry).value()
+        made = versions.migrated(plan, history, entry, deepcopy(state))
+        found.append(_output(plan, history, entry, made))
+    return found
+
+
+def _output(plan: PipelinePlan, history: History, entry: Entry, state: Stored) -> Stored:
+    """What a migrated state has for the step that an entry was recorded after."""
+    assert plan.migrate is not None, "the state was migrated"
+    name, steps = versions.node_of(plan, entry), state.value()["steps"]
+    if name not in steps:
+        raise plan.migrate.error(
+            history.meta(entry).flow_version,
+            f"what it became has no output of {name!r}, which a branch has finished",
+            "Let the migration keep it, under its new name if it has one.",
+            Place(history.run, checkpoint_id(history.run, entry.seq)),
+        )
+    journals = history.core.journals
+    return Stored(journals.encode(steps[name]), journals.decode)
