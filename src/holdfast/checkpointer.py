@@ -28,6 +28,7 @@ from holdfast.kernel.watcher import EVERY
 from holdfast.kernel.watching import Changes, SyncChanges, stop_watching
 from holdfast.kernel.writer import writer_for
 from holdfast.keys.sealing import sealer_of
+from holdfast.migrations import Migrations
 from holdfast.operations import (
     copying,
     deleting,
@@ -194,6 +195,7 @@ class Checkpointer(_Operations, Awaits):
             seq: int | None = None,
             step: str | None = None,
             as_type: type[T],
+            migrate: Migrations | None = None,
         ) -> Checkpoint[T] | None: ...
         @overload
         async def load(
@@ -204,6 +206,7 @@ class Checkpointer(_Operations, Awaits):
             seq: int | None = None,
             step: str | None = None,
             as_type: Any = None,
+            migrate: Migrations | None = None,
         ) -> Checkpoint[Any] | None: ...
         async def load(self, run_id: str | None = None, **where: Any) -> Any:
             """The run's current checkpoint, or another one; `as_type` says what its state is."""
@@ -216,6 +219,7 @@ class Checkpointer(_Operations, Awaits):
             after: int | None = None,
             left_behind: bool = False,
             as_type: type[T],
+            migrate: Migrations | None = None,
         ) -> AsyncIterator[Checkpoint[T]]: ...
         @overload
         def iter_states(
@@ -225,6 +229,7 @@ class Checkpointer(_Operations, Awaits):
             after: int | None = None,
             left_behind: bool = False,
             as_type: Any = None,
+            migrate: Migrations | None = None,
         ) -> AsyncIterator[Checkpoint[Any]]: ...
         def iter_states(self, run_id: str, **which: Any) -> Any:
             """Iterate over the run's checkpoints with their states, oldest first, in one pass."""
@@ -265,6 +270,7 @@ class SyncCheckpointer(_Operations, Blocks):
             seq: int | None = None,
             step: str | None = None,
             as_type: type[T],
+            migrate: Migrations | None = None,
         ) -> Checkpoint[T] | None: ...
         @overload
         def load(
@@ -275,6 +281,7 @@ class SyncCheckpointer(_Operations, Blocks):
             seq: int | None = None,
             step: str | None = None,
             as_type: Any = None,
+            migrate: Migrations | None = None,
         ) -> Checkpoint[Any] | None: ...
         def load(self, run_id: str | None = None, **where: Any) -> Any:
             """The run's current checkpoint, or another one; `as_type` says what its state is."""
@@ -287,6 +294,7 @@ class SyncCheckpointer(_Operations, Blocks):
             after: int | None = None,
             left_behind: bool = False,
             as_type: type[T],
+            migrate: Migrations | None = None,
         ) -> Iterator[Checkpoint[T]]: ...
         @overload
         def iter_states(
@@ -296,6 +304,7 @@ class SyncCheckpointer(_Operations, Blocks):
             after: int | None = None,
             left_behind: bool = False,
             as_type: Any = None,
+            migrate: Migrations | None = None,
         ) -> Iterator[Checkpoint[Any]]: ...
         def iter_states(self, run_id: str, **which: Any) -> Any:
             """Iterate over the run's checkpoints with their states, oldest first, in one pass."""

@@ -283,7 +283,7 @@ def test_errors_name_steps_and_paths_as_they_are_written(cp: hf.SyncCheckpointer
         )
     assert "step 'c' is gone" in str(told.value)
     assert "the paths of 'a' changed" in str(told.value)
-    assert "Give it another version" in str(told.value)
+    assert "Give it migrate=hf.Migrations" in str(told.value)
 
 
 def test_a_condition_that_can_not_be_decided_names_its_path() -> None:

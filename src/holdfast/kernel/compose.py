@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
@@ -103,6 +104,14 @@ def save(
         bounded_meta(meta) if meta else "",
     )
     return run, draft, expect
+
+
+def of_version(draft: Draft, schema_version: int) -> Draft:
+    """The draft, with a state of this version."""
+    meta = json.loads(draft.meta or "{}")
+    return draft._replace(
+        meta=dump_meta({**meta, "schema_version": _whole("schema_version", schema_version)})
+    )
 
 
 def given_or_new(core: Core, given: str | None) -> str:

@@ -13,11 +13,9 @@ from urllib.parse import quote
 
 from holdfast.checkpoint import Checkpoint
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
-from holdfast.codec.meta import Meta
 from holdfast.engine.door import StoreLike, open_checkpointer
 from holdfast.engine.voting.asking import WITHIN, Consensus, verify_with_workers
 from holdfast.errors import (
-    CheckpointCorruptedError,
     CheckpointNotFoundError,
     ConflictError,
     VerificationError,
@@ -30,13 +28,13 @@ from holdfast.evidence.trust.indexing import Index
 from holdfast.evidence.trust.rule import Standing
 from holdfast.evidence.verifier import EvidenceVerifier
 from holdfast.evidence.world.bases import base_of, with_base
-from holdfast.kernel import backlog
+from holdfast.kernel import backlog, compose
 from holdfast.kernel.core import Core
-from holdfast.kernel.entries import state_seq
 from holdfast.kernel.reader import all_runs
 from holdfast.logs import about, logger
 from holdfast.manager import task_steps
 from holdfast.manager.task_checkpoint import StepInFlight, TaskCheckpoint, checkpoints_of, of_task
+from holdfast.migrations import Migrations, version_of
 from holdfast.model import Entry, check_id
 from holdfast.model import checkpoint_id as name_checkpoint
 from holdfast.operations import deleting, iterating, reading
@@ -68,6 +66,7 @@ class CheckpointManager:
         policy: Policy | None = None,
         verifier: EvidenceVerifier | None = None,
         on_rejected: OnRejected | None = None,
+        migrate: Migrations | None = None,
     ) -> None:
         """Open a manager on a store: a URL, path, `Store` or checkpointer; None is the default.
 
@@ -78,6 +77,8 @@ class CheckpointManager:
         - `auto_verify`: check a checkpoint's evidence when it is committed.
         - `verifier`: one of your own, instead of `base_path` and `policy`.
         - `on_rejected`: called for each checkpoint that is skipped in a search.
+        - `migrate`: makes snapshots of its version of older ones, where checkpoints are read; steps
+          that are begun are of its version. `MigrationError` where it can't.
         """
         if db_path is not None:
             if store is not None:
@@ -91,6 +92,8 @@ class CheckpointManager:
             raise TypeError("give a verifier, or a policy and base_path, not both")
         self.verifier = verifier
         self._on_rejected = on_rejected
+        self._migrate = migrate
+        version_of(None, migrate)  # raises for anything else
         self._lock = threading.Lock()
         self._index = Index()
         self._going_back: dict[str, task_steps.GoingBack] = {}
@@ -120,6 +123,8 @@ class CheckpointManager:
         """
         core, run = self._core(), check_id("task_id", task_id)
         draft = task_steps.begin_draft(core, run, checkpoint_type, snapshot, work_item_id, metadata)
+        if self._migrate is not None:
+            draft = compose.of_version(draft, self._migrate.version)
         with self._lock:
             back = self._going_back.pop(run, None)
         try:
@@ -244,12 +249,13 @@ class CheckpointManager:
         called before.
         """
         core, run = self._core(), check_id("task_id", task_id)
-        wanted = _filter(checkpoint_type, work_item_id)
+        wanted = task_steps.matching(checkpoint_type, work_item_id)
         with reading.outages_named(run), of_task():
             found = self._checker(core).newest_in(run, wanted)
         if self._on_rejected is not None:
             for entry, standing in found.rejected:
-                self._on_rejected(self._required(core, run, entry.seq), standing)
+                loaded = iterating.load_listed(core, run, [entry.seq], self._migrate)
+                self._on_rejected(checkpoints_of(core, loaded)[0], standing)
         return None if found.entry is None else self._required(core, run, found.entry.seq)
 
     def rollback_to_checkpoint(self, checkpoint_id: str) -> Any:
@@ -261,8 +267,8 @@ class CheckpointManager:
         """
         core = self._core()
         with reading.outages_named(checkpoint_id):
-            loaded = self._find(core, checkpoint_id)
-            seen = _current(core, loaded.run_id)
+            loaded = self._find(core, checkpoint_id, self._migrate)
+            seen = task_steps.current(core, loaded.run_id)
             standing = self._checker(core).check(loaded.entry)
         if not standing.holds:
             with of_task():
@@ -278,7 +284,7 @@ class CheckpointManager:
         """
         core, run = self._core(), check_id("task_id", task_id)
         with reading.outages_named(run):
-            seen = _current(core, run)
+            seen = task_steps.current(core, run)
         found = self.get_last_verified_checkpoint(task_id, checkpoint_type)
         self._go_back(run, None if found is None else found.seq, seen)
         return None if found is None else found.state
@@ -290,7 +296,9 @@ class CheckpointManager:
         core = self._core()
         with reading.outages_named(checkpoint_id):
             place = task_steps.resolve(core, checkpoint_id)
-        loaded = None if place is None else reading.load(core, place[0], seq=place[1])
+        if place is None:
+            return None
+        loaded = reading.load(core, place[0], seq=place[1], migrate=self._migrate)
         return None if loaded is None else checkpoints_of(core, [loaded])[0]
 
     def list_checkpoints(
@@ -308,11 +316,11 @@ class CheckpointManager:
         """
         reading.check_limit(limit)
         core, run = self._core(), check_id("task_id", task_id)
-        wanted = _filter(checkpoint_type, work_item_id)
+        wanted = task_steps.matching(checkpoint_type, work_item_id)
         with reading.outages_named(run):
             listed = reading.checkpoints(core, run, most=limit)
             seqs = (info.seq for info in listed if wanted(info.entry))
-            loaded = iterating.load_listed(core, run, list(islice(seqs, limit)))
+            loaded = iterating.load_listed(core, run, list(islice(seqs, limit)), self._migrate)
             return checkpoints_of(core, loaded)
 
     def delete_checkpoint(self, checkpoint_id: str) -> bool:
@@ -364,37 +372,17 @@ class CheckpointManager:
             return policy
         return replace(policy, connections={**policy.connections, "default": store.path})
 
-    def _find(self, core: Core, name: str) -> Checkpoint:
+    def _find(self, core: Core, name: str, migrate: Migrations | None = None) -> Checkpoint:
         place = task_steps.resolve(core, name)
         if place is None:
             raise CheckpointNotFoundError("", name)
-        return reading.require(core, place[0], place[1], None)
+        return reading.require(core, place[0], place[1], None, migrate)
 
     def _required(self, core: Core, run: str, seq: int) -> TaskCheckpoint:
-        loaded = reading.require(core, run, seq, None)
+        loaded = reading.require(core, run, seq, None, self._migrate)
         with reading.outages_named(run):
             return checkpoints_of(core, [loaded])[0]
 
     def _go_back(self, run: str, target: int | None, seen: int | None) -> None:
         with self._lock:
             self._going_back[run] = task_steps.GoingBack(target, seen)
-
-
-def _filter(checkpoint_type: str | None, work_item_id: str | None) -> Callable[[Entry], bool]:
-    kind = None if checkpoint_type is None else task_steps.known_type(checkpoint_type)
-
-    def wanted(entry: Entry) -> bool:
-        return (kind is None or entry.type == kind) and (
-            work_item_id is None or Meta(entry).work_item == work_item_id
-        )
-
-    return wanted
-
-
-def _current(core: Core, run: str) -> int | None:
-    """The seq of the task's current checkpoint; None if the head is damaged."""
-    try:
-        head = core.journals.checked_head(run)
-    except CheckpointCorruptedError:
-        return None
-    return None if head is None else state_seq(head)

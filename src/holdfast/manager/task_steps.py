@@ -16,6 +16,7 @@ from holdfast.codec import readable
 from holdfast.codec.meta import IN_FORCE, WORKER, Meta, dump_meta
 from holdfast.engine.holding.process import this_process
 from holdfast.errors import (
+    CheckpointCorruptedError,
     CheckpointNotFoundError,
     ConflictError,
     InvalidIdError,
@@ -321,3 +322,24 @@ def _in_flight(core: Core, entry: Entry) -> StepInFlight:
         snapshot=snapshot,
         metadata=info.metadata,
     )
+
+
+def matching(checkpoint_type: str | None, work_item_id: str | None) -> Callable[[Entry], bool]:
+    """Whether an entry is of this type and work item, as far as they are given."""
+    kind = None if checkpoint_type is None else known_type(checkpoint_type)
+
+    def wanted(entry: Entry) -> bool:
+        return (kind is None or entry.type == kind) and (
+            work_item_id is None or Meta(entry).work_item == work_item_id
+        )
+
+    return wanted
+
+
+def current(core: Core, run: str) -> int | None:
+    """The seq of the task's current checkpoint; None if the head is damaged."""
+    try:
+        head = core.journals.checked_head(run)
+    except CheckpointCorruptedError:
+        return None
+    return None if head is None else state_seq(head)

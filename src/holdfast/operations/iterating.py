@@ -7,15 +7,16 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from holdfast.checkpoint import Checkpoint, CheckpointInfo
-from holdfast.codec.revive import revive
 from holdfast.errors import CheckpointCorruptedError, HoldfastError
 from holdfast.kernel.branches import FEW
 from holdfast.kernel.core import Core, Pages
 from holdfast.kernel.entries import is_stub
 from holdfast.kernel.pages import Found
 from holdfast.kernel.playback import Branch, Playback
+from holdfast.migrations import Migrations
 from holdfast.model import CARRY_STATE, Entry, Kind, check_id
 from holdfast.operations import reading
+from holdfast.operations.migrating import decoding
 from holdfast.operations.reading import outages_named
 from holdfast.store import PAGE
 
@@ -48,12 +49,13 @@ def iter_states(
     after: int | None = None,
     left_behind: bool = False,
     as_type: Any = None,
+    migrate: Migrations | None = None,
 ) -> Pages[Checkpoint[Any]]:
     """Iterate over the run's checkpoints with their states, oldest first, in one pass.
 
     They are those that led to where the run stood when the iteration began; with `left_behind`,
     also those that a rollback left behind. `after` a seq, it begins behind that one. Each state is
-    what `load` gives for that `seq` and `as_type`, decoded when first looked at. An unknown run has
+    what `load` gives for that `seq`, `as_type` and `migrate`, decoded when first looked at. An unknown run has
     none.
 
     The journal is read once, and a state is put together from the one before it: loading them one
@@ -63,17 +65,19 @@ def iter_states(
     check_id("run_id", run_id)
     if not isinstance(after, int | None):
         raise TypeError(f"after must be an int, not {after!r}")
-    return _states(core, run_id, after, left_behind, as_type)
+    return _states(core, run_id, after, left_behind, as_type, migrate)
 
 
-def load_listed(core: Core, run_id: str, seqs: Sequence[int]) -> list[Checkpoint[Any]]:
+def load_listed(
+    core: Core, run_id: str, seqs: Sequence[int], migrate: Migrations | None = None
+) -> list[Checkpoint[Any]]:
     """The checkpoints at these seqs of a run, in one pass, in the order given. Blocks.
 
     Those that were deleted since they were listed are left out. Of a damaged one, `damage` says
     what is wrong, and its state raises that.
     """
     found: dict[int, Checkpoint[Any] | None] = dict.fromkeys(seqs)
-    states = _States(core, None)
+    states = _States(core, None, migrate)
     for entry in _wanted(core, run_id, min(seqs) - 1, left_behind=True) if seqs else ():
         seq = entry.seq
         try:
@@ -97,11 +101,16 @@ def _pages(found: Iterator[T], run_id: str | None = None) -> Pages[T]:
 
 
 def _states(
-    core: Core, run_id: str, after: int | None, left_behind: bool, as_type: Any
+    core: Core,
+    run_id: str,
+    after: int | None,
+    left_behind: bool,
+    as_type: Any,
+    migrate: Migrations | None,
 ) -> Pages[Checkpoint[Any]]:
     page: list[Checkpoint[Any]] = []
     weight = 0
-    states = _States(core, as_type)
+    states = _States(core, as_type, migrate)
     with outages_named(run_id):
         try:
             for entry in _wanted(core, run_id, after, left_behind):
@@ -150,10 +159,12 @@ def _wanted(core: Core, run_id: str, after: int | None, left_behind: bool) -> It
 class _States:
     """Makes checkpoints of entries, which it is given oldest first."""
 
-    def __init__(self, core: Core, as_type: Any) -> None:
+    def __init__(self, core: Core, as_type: Any, migrate: Migrations | None) -> None:
+        self._core = core
         self._journals = core.journals
         self._playback = Playback(core.journals)
         self._as_type = as_type
+        self._migrate = migrate
         self._results: dict[str | None, bytes] = {}  # of the steps since the last whole state
         self._last: int | None = None
         self.weight = 0  # bytes that the last one holds, about
@@ -173,7 +184,8 @@ class _States:
             decode = self._folded()
             self.weight = sum(map(len, self._results.values())) + 100 * len(self._results)
         self._last = entry.seq
-        return Checkpoint(entry, encoding, self._revived(decode))
+        decode = decoding(self._core, entry, decode, self._as_type, self._migrate)
+        return Checkpoint(entry, encoding, decode)
 
     def _add(self, entry: Entry, encoding: bytes) -> None:
         if entry.parent != self._last:  # it is on another branch, or the first one looked at
@@ -185,8 +197,3 @@ class _States:
         """What gives the state where results are recorded: the values of all steps, by step."""
         results, decode = dict(self._results), self._journals.decode
         return lambda _: {step: decode(value) for step, value in results.items()}
-
-    def _revived(self, decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-        if self._as_type is None:
-            return decode
-        return lambda data: revive(decode(data), self._as_type)

@@ -10,7 +10,6 @@ from typing import Any
 
 from holdfast.checkpoint import Checkpoint, CheckpointInfo, Stats, to_datetime
 from holdfast.codec.meta import Meta, plain_step
-from holdfast.codec.revive import revive
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointLoadError,
@@ -22,6 +21,7 @@ from holdfast.kernel.core import Core
 from holdfast.kernel.entries import is_live, state_seq
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.pages import Found, pass_by
+from holdfast.migrations import Migrations
 from holdfast.model import (
     CARRY_STATE,
     Entry,
@@ -35,6 +35,7 @@ from holdfast.model import (
     checkpoint_id as name_checkpoint,
 )
 from holdfast.operations.diff import Diff, diff_values
+from holdfast.operations.migrating import decoding
 from holdfast.store import PAGE
 
 
@@ -46,6 +47,7 @@ def load(
     seq: int | None = None,
     step: str | None = None,
     as_type: Any = None,
+    migrate: Migrations | None = None,
 ) -> Checkpoint[Any] | None:
     """The run's current checkpoint, or the one named by id or seq, or the newest of a step.
 
@@ -53,20 +55,25 @@ def load(
     inside parallel branches is found by its name, too, and its state is what it returned: in a
     graph the state of its branch, in a pipeline its output. A checkpoint_id alone is enough. None
     if there is no such checkpoint. With `as_type=T`, a dataclass, a pydantic model, a TypedDict
-    and so on, the state comes back as a `T` and the checkpoint is a `Checkpoint[T]`. Raises
-    `CheckpointLoadError` when the store can't be read, `CheckpointCorruptedError` when what is
+    and so on, the state comes back as a `T` and the checkpoint is a `Checkpoint[T]`. With
+    `migrate`, a state of an older version comes back as one of the version of these migrations;
+    what is recorded stays as it is. Raises `MigrationError` if it can't, `CheckpointLoadError` when the store can't be read, `CheckpointCorruptedError` when what is
     there was altered, `ReviveError` when the state does not fit the type, and `UnknownCodecError`
     when it holds what a codec stored that is not registered here.
     """
-    decode: Callable[[bytes], Any] = core.journals.decode
-    if as_type is not None:
-        decode = _revived_as(as_type, decode)
-    return _load(core, decode, run_id, checkpoint_id, seq, step)
+    decode = core.journals.decode
+    return _load(core, decode, run_id, checkpoint_id, seq, step, as_type, migrate)
 
 
-def require(core: Core, run_id: str, seq: int | None, checkpoint_id: str | None) -> Checkpoint:
+def require(
+    core: Core,
+    run_id: str,
+    seq: int | None,
+    checkpoint_id: str | None,
+    migrate: Migrations | None = None,
+) -> Checkpoint:
     """Like `load`, but what is not there raises `CheckpointNotFoundError`."""
-    return _require(core, core.journals.decode, run_id, seq, checkpoint_id)
+    return _require(core, core.journals.decode, run_id, seq, checkpoint_id, migrate)
 
 
 def _load(
@@ -76,6 +83,8 @@ def _load(
     checkpoint_id: str | None,
     seq: int | None,
     step: str | None,
+    as_type: Any = None,
+    migrate: Migrations | None = None,
 ) -> Checkpoint[Any] | None:
     if run_id is None:
         if checkpoint_id is None:
@@ -95,7 +104,8 @@ def _load(
         found = core.journals.undisturbed(run_id, find)
     if found is None:
         return None
-    checkpoint = Checkpoint(*found, decode)
+    entry, encoding = found
+    checkpoint = Checkpoint(entry, encoding, decoding(core, entry, decode, as_type, migrate))
     _ = checkpoint.state  # decoded now, so that what is wrong with it shows here
     return checkpoint
 
@@ -106,16 +116,13 @@ def _require(
     run_id: str,
     seq: int | None,
     checkpoint_id: str | None,
+    migrate: Migrations | None = None,
 ) -> Checkpoint:
-    checkpoint = _load(core, decode, run_id, checkpoint_id, seq, None)
+    checkpoint = _load(core, decode, run_id, checkpoint_id, seq, None, None, migrate)
     if checkpoint is None:
         wanted = checkpoint_id if seq is None else name_checkpoint(run_id, seq)
         raise CheckpointNotFoundError(run_id, wanted)
     return checkpoint
-
-
-def _revived_as(as_type: Any, decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-    return lambda data: revive(decode(data), as_type)
 
 
 def list_checkpoints(

@@ -119,6 +119,7 @@ def fork(
     checkpoint_id: str | None = None,
     run_id: str | None = None,
     state: object = forking.SAME,
+    schema_version: int | None = None,
     thread_id: str | forking.Same | None = forking.SAME,
     owner: str | forking.Same | None = forking.SAME,
     by: str | None = None,
@@ -129,9 +130,9 @@ def fork(
     touched; the new run keeps its flow, and its thread and owner unless others, or None, are
     given. A run that records results, as workflows do, is copied up to there: an edited `state`
     gives other values to its steps, and ends before the first one it leaves out. Inside parallel
-    branches, it is copied up to there as well, and `state` is that of the one branch. `by` says
-    who does it, and is recorded. Raises `CheckpointNotFoundError`, and `RunExistsError` if `run_id`
-    is taken.
+    branches, it is copied up to there as well, and `state` is that of the one branch.
+    `schema_version` is the version of an edited state, if that is another. `by` says who does it,
+    and is recorded. Raises `CheckpointNotFoundError`, and `RunExistsError` if `run_id` is taken.
     """
     yield from flush(core)
     source: Checkpoint = yield partial(require, core, origin, seq, checkpoint_id)
@@ -146,6 +147,8 @@ def fork(
     prelude, draft = yield partial(
         forking.branch_off, core, run, source, state, thread=thread, owner=whose, facts=said_by(by)
     )
+    if schema_version is not None:
+        draft = compose.of_version(draft, schema_version)
 
     def unless_taken(head: Entry | None) -> list[Draft]:
         if head is None or head.status == Status.DELETED:
