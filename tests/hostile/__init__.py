@@ -1,0 +1,1 @@
+"""Stored bytes that somebody else wrote: they are data, whatever they say."""
