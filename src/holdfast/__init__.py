@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         EvidenceVerifier,
         VerificationStatus,
     )
+    from holdfast.keys.keyring import Keyring
     from holdfast.keys.signing import SigningKey, TrustedKeys
     from holdfast.manager import CheckpointManager
     from holdfast.migrations import Migrations
@@ -75,6 +76,7 @@ __all__ = [
     "EvidenceType",
     "EvidenceVerifier",
     "Integrity",
+    "Keyring",
     "Migrations",
     "NewRun",
     "Resume",
@@ -127,6 +129,7 @@ _WHERE: Final = {
         "EvidenceVerifier",
         "VerificationStatus",
     ),
+    "keys.keyring": ("Keyring",),
     "keys.signing": ("SigningKey", "TrustedKeys"),
     "manager": ("CheckpointManager",),
     "migrations": ("Migrations",),

@@ -24,6 +24,7 @@ from holdfast.kernel.core import (
 from holdfast.kernel.journal import CACHE_BYTES, Journals
 from holdfast.kernel.methods import Awaits, Blocks, HasOperations, Iteration, Operation, reads
 from holdfast.kernel.observing import Listener, flush, flush_async, observers_of
+from holdfast.kernel.store_view import real_store
 from holdfast.kernel.watcher import EVERY
 from holdfast.kernel.watching import Changes, SyncChanges, stop_watching
 from holdfast.kernel.writer import writer_for
@@ -36,6 +37,7 @@ from holdfast.operations import (
     iterating,
     listing,
     reading,
+    rekeying,
     saving,
     tables,
     tally,
@@ -92,6 +94,9 @@ class _Operations(HasOperations):
     apply_retention = reads(apply_retention)
     retain = reads(retain)
 
+    rekey = reads(rekeying.rekey)
+    cut_over = reads(rekeying.cut_over)
+
     verify = reads(verifying.verify)
     export_run = reads(transfer.export_run)
     export_checkpoints = reads(tables.export_checkpoints)
@@ -116,7 +121,7 @@ class _Operations(HasOperations):
         listeners: Iterable[Listener] = (),
         key: Keyring | None = None,
         sign: SigningKey | None = None,
-        trust: TrustedKeys | None = None,
+        trusted: TrustedKeys | None = None,
     ) -> None:
         """Open a checkpointer on a store, given by URL, path or as an object; None is the default.
 
@@ -134,7 +139,7 @@ class _Operations(HasOperations):
         - `listeners`: functions that get every event, or a `Metrics`. See docs/events.md.
         - `key`: encrypts everything that is saved, and refuses what is not encrypted.
         - `sign`: signs everything that is saved, and refuses what is not signed by this key, or
-          by one of those in `trust`.
+          by one of those in `trusted`.
         """
         observers = observers_of(listeners)
         settings = Settings(
@@ -153,9 +158,10 @@ class _Operations(HasOperations):
             self._store = open_store(store, **({} if survives is None else {"survives": survives}))
         writer = writer_for(self._store, clock)
         largest = max(max_state_bytes, MAX_STATE_BYTES)
-        sealer = sealer_of(self._store, key, sign, trust, clock, entropy)
+        sealer = sealer_of(real_store(self._store), key, sign, trusted, clock, entropy)
         journals = Journals(self._store, writer, clock, entropy, cache_bytes, largest, sealer)
         self._core = Core(journals, settings)
+        self._keys = {"key": key, "sign": sign, "trusted": trusted}
         if observers:
             self._core.observe(observers)
 
@@ -163,6 +169,11 @@ class _Operations(HasOperations):
     def store(self) -> Store:
         """The store underneath."""
         return self._store
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """The keys that it was given: others of the same store are opened with them, too."""
+        return dict(self._keys)
 
     @property
     def core(self) -> Core:

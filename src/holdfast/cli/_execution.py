@@ -53,7 +53,9 @@ async def _stream(
     try:
         async with (
             Engine(
-                session.url if session.own is None else session.own, verifier=allowed.verifier()
+                session.url if session.own is None else session.own,
+                verifier=allowed.verifier(),
+                **session.keys.opened(),
             ) as engine,
             streaming(engine) as stream,
         ):

@@ -139,7 +139,7 @@ def place_of(session: Session, names: Sequence[str], run: str) -> StoreLike:
     if session.where is not None or _holds(session, run):
         return None
     for flow in load_all(names):
-        other = Session(None, session.json)
+        other = Session(None, session.json, session.keys)
         other.adopt(flow.store)
         if other.where is not None and _holds(other, run):
             return flow.store

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from holdfast.checkpointer import SyncCheckpointer
-from holdfast.cli import _show
+from holdfast.cli import _keys, _show
+from holdfast.cli._keys import Keys
 from holdfast.engine.tracebacks import FULL
 from holdfast.store import Store
 from holdfast.stores.sqlite.schema import has_journal
@@ -35,6 +36,7 @@ _COMMON: Final = (
     click.Option(
         ["--debug"], is_flag=True, expose_value=False, callback=_debug, help="Show tracebacks."
     ),
+    *_keys.OPTIONS,
 )
 
 
@@ -55,8 +57,15 @@ def as_command(*examples: str) -> Callable[[Callable[..., None]], Command]:
 
     def make(fn: Callable[..., None]) -> Command:
         @functools.wraps(fn)
-        def run(store: str | None, as_json: bool, **arguments: Any) -> None:
-            fn(Session(store, as_json), **arguments)
+        def run(
+            store: str | None,
+            as_json: bool,
+            key_file: str | None,
+            sign_key: str | None,
+            trusted: tuple[str, ...],
+            **arguments: Any,
+        ) -> None:
+            fn(Session(store, as_json, Keys(key_file, sign_key, trusted)), **arguments)
 
         made = click.command(fn.__module__.rpartition(".")[2].rstrip("_"), cls=Command)(run)
         made.params += _COMMON
@@ -69,8 +78,9 @@ def as_command(*examples: str) -> Callable[[Callable[..., None]], Command]:
 class Session:
     """One call of a command."""
 
-    def __init__(self, store: str | None, as_json: bool) -> None:
+    def __init__(self, store: str | None, as_json: bool, keys: Keys = Keys()) -> None:
         self.where = store
+        self.keys = keys
         self.own: StoreLike = None  # what a flow brought along
         self.json = as_json
 
@@ -97,7 +107,7 @@ class Session:
         store: Any = self.url
         if self.own is not None and not isinstance(self.own, str | os.PathLike):
             store = _store_of(self.own)
-        with SyncCheckpointer(store, **options) as checkpointer:
+        with SyncCheckpointer(store, **options, **self.keys.opened()) as checkpointer:
             if not new and not checkpointer.store.exists():
                 raise _no_store(checkpointer.store.url)
             checkpointer.core.journals.keep_coded()

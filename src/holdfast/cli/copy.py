@@ -58,7 +58,7 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
         with (
             _told_if_interrupted(copied, len(found)),
             progress("copying", len(found)) as advance,
-            SyncCheckpointer(stores[-1]) as there,
+            SyncCheckpointer(stores[-1], **session.keys.opened()) as there,
         ):
 
             def note(run: str) -> None:

@@ -52,6 +52,7 @@ SECTIONS: Final = {
     "Set up": {
         "demo": "a program that is killed, resumed and checked",
         "keygen": "make a key that encrypts or signs",
+        "rekey": "wrap the keys of a store with a newer one",
         "config": "the settings, and where they come from",
         "bench": "how fast saving is on this disk",
         "completion": "shell completion of commands and run ids",

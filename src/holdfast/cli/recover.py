@@ -120,7 +120,9 @@ async def _recover(
     at_once: int,
     advance: Callable[[], None],
 ) -> dict[str, Any]:
-    async with Engine(session.url, flows=flows, verifier=allowed.verifier()) as engine:
+    async with Engine(
+        session.url, flows=flows, verifier=allowed.verifier(), **session.keys.opened()
+    ) as engine:
         return await engine.recover(wait=wait, at_once=at_once, progress=lambda _: advance())
 
 

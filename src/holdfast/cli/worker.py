@@ -171,6 +171,7 @@ async def _work(
     try:
         engine = Engine(
             session.url if session.own is None else session.own,
+            **session.keys.opened(),
             flows=[one.flow for one in flows],
             verifier=allowed.verifier(),
             ask_workers=ask_workers,

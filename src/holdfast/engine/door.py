@@ -154,17 +154,22 @@ def check_store(where: Any) -> None:
 
 
 def open_checkpointer(
-    where: Any, kind: type[Checkpointer] | type[SyncCheckpointer] = Checkpointer
+    where: Any,
+    kind: type[Checkpointer] | type[SyncCheckpointer] = Checkpointer,
+    **keys: Any,
 ) -> OpenedCheckpointer:
     """The checkpointer of a URL, path, store, checkpointer or view; None is the default store.
 
-    What is not open yet is opened as this `kind`.
+    What is not open yet is opened as this `kind`, with these `keys`.
     """
     known = getattr(where, "checkpointer", where)
+    keys = {name: key for name, key in keys.items() if key is not None}
     if isinstance(known, Checkpointer | SyncCheckpointer):
+        if keys:
+            raise ValueError(f"give {', '.join(keys)} to the checkpointer, which is open already")
         return OpenedCheckpointer(known, ours=False)
     check_store(where)
-    return OpenedCheckpointer(kind(where), ours=not isinstance(where, Store))
+    return OpenedCheckpointer(kind(where, **keys), ours=not isinstance(where, Store))
 
 
 def _close_store(core: Core) -> None:
@@ -195,8 +200,9 @@ def _close_store(core: Core) -> None:
 class Door:
     """Opens the checkpointer on first use, once, and closes it."""
 
-    def __init__(self, store: Any = None) -> None:
+    def __init__(self, store: Any = None, **keys: Any) -> None:
         self._where = store
+        self._keys = keys  # `key`, `sign` and `trusted` of a checkpointer
         self._lock = threading.Lock()
         self._place: OpenedCheckpointer | None = None
         self._closed = False
@@ -218,7 +224,7 @@ class Door:
             return self._place
 
     def _open(self) -> OpenedCheckpointer:
-        return open_checkpointer(self._where)
+        return open_checkpointer(self._where, **self._keys)
 
     async def close(self) -> None:
         """Make everything durable and close what this opened. A second call does nothing."""

@@ -37,12 +37,23 @@ from holdfast.urls import masked
 
 if TYPE_CHECKING:
     from holdfast.evidence import EvidenceVerifier
+    from holdfast.keys.keyring import Keyring
+    from holdfast.keys.signing import SigningKey, TrustedKeys
 
 R = TypeVar("R")
 
 _LOOK_EVERY: Final = 0.5  # seconds between two looks at a run that others execute
 
-OPTIONS: Final = (*RunOptions.__annotations__, "flows", "verifier", "dead_after", "listeners")
+OPTIONS: Final = (
+    *RunOptions.__annotations__,
+    "flows",
+    "verifier",
+    "dead_after",
+    "listeners",
+    "key",
+    "sign",
+    "trusted",
+)
 """The names of everything that an engine may be given besides its store."""
 
 
@@ -55,7 +66,8 @@ class Engine(Controls):
     world. After `dead_after` seconds without a sign of life, processes on other machines may
     declare this one dead and resume its runs. `listeners` are told of every event of its runs and
     of its checkpointer: functions, called in threads of their own, a `Metrics` or a `Tracing`. A
-    slow or failing one does not disturb the runs: see docs/observability.md. All other options are defaults for its runs: see
+    slow or failing one does not disturb the runs: see docs/observability.md. `key`, `sign` and
+    `trusted` are those of a `Checkpointer`. All other options are defaults for its runs: see
     `RunOptions`.
 
     One engine may execute many runs at once, in several threads and event loops. Every async
@@ -71,10 +83,13 @@ class Engine(Controls):
         verifier: EvidenceVerifier | None = None,
         dead_after: float = DEAD_AFTER,
         listeners: Iterable[EventListener] = (),
+        key: Keyring | None = None,
+        sign: SigningKey | None = None,
+        trusted: TrustedKeys | None = None,
         **defaults: Unpack[RunOptions],
     ) -> None:
         check_options("Engine", defaults, OPTIONS)
-        super().__init__(store)
+        super().__init__(store, key=key, sign=sign, trusted=trusted)
         self._observers = observers_of(listeners)
         self._launcher = Launcher(
             Registry(flows),

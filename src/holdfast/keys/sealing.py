@@ -281,16 +281,16 @@ def sealer_of(
     store: Store,
     key: Keyring | None,
     sign: SigningKey | None,
-    trust: TrustedKeys | None,
+    trusted: TrustedKeys | None,
     clock: Clock,
     entropy: Entropy,
 ) -> Sealer | None:
     """What closes and opens the entries of a store with these; None if there are none."""
-    if key is None and sign is None and trust is None:
+    if key is None and sign is None and trusted is None:
         return None
     if sign is not None:
-        trust = sign.trusted() if trust is None else trust | sign.trusted()
-    return Sealer(None if key is None else DataKeys(store, key, clock, entropy), sign, trust)
+        trusted = sign.trusted() if trusted is None else trusted | sign.trusted()
+    return Sealer(None if key is None else DataKeys(store, key, clock, entropy), sign, trusted)
 
 
 def _of_entry(entry: Entry | Front) -> bytes:

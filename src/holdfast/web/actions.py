@@ -176,7 +176,7 @@ def prune(
         _check(site)
     of_id(site.cp, run_id)
     policy = Retention(keep_latest=keep_latest, max_age=older_than)
-    with SyncCheckpointer(site.cp.store, retention=policy) as cp:
+    with SyncCheckpointer(site.cp.store, retention=policy, **site.cp.keys) as cp:
         cp.core.journals.keep_coded()
         would = pruning.document([pruning.sweep(cp, run_id, dry_run=True)], dry_run=True)
         head = cp.core.journals.head(run_id)  # another one: something was saved or deleted since

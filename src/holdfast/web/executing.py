@@ -50,6 +50,7 @@ class Executor:
             flows=settings.flows,
             verifier=settings.verifier,
             listeners=[site.metrics],
+            **site.cp.keys,
         )
         self._loop = asyncio.new_event_loop()
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by run; of the loop's thread

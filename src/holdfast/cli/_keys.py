@@ -1,0 +1,57 @@
+"""The keys that a command is given: by options, or in the environment."""
+
+import os
+from typing import Any, Final, NamedTuple
+
+import click
+
+from holdfast.keys.keyring import ENVIRONMENT
+
+OPTIONS: Final = (
+    click.Option(
+        ["--key-file"],
+        metavar="FILE",
+        envvar="HOLDFAST_KEY_FILE",
+        help="The keyring of an encrypted store.",
+    ),
+    click.Option(
+        ["--sign-key"],
+        metavar="FILE",
+        envvar="HOLDFAST_SIGN_KEY",
+        help="The key that signs what is saved.",
+    ),
+    click.Option(
+        ["--trusted"],
+        metavar="FILE",
+        multiple=True,
+        envvar="HOLDFAST_TRUSTED",
+        help="Public keys whose signatures count. May be repeated.",
+    ),
+)
+
+
+class Keys(NamedTuple):
+    """Where the keys are."""
+
+    ring: str | None = None
+    sign: str | None = None
+    trusted: tuple[str, ...] = ()
+
+    def opened(self) -> dict[str, Any]:
+        """What a checkpointer is opened with. Raises `KeyFileError`, `ValueError`."""
+        found: dict[str, Any] = {}
+        if self.ring is not None or os.environ.get(ENVIRONMENT):
+            from holdfast.keys.keyring import Keyring
+
+            found["key"] = (
+                Keyring.from_environment() if self.ring is None else Keyring.from_file(self.ring)
+            )
+        if self.sign is not None:
+            from holdfast.keys.signing import SigningKey
+
+            found["sign"] = SigningKey.from_file(self.sign)
+        if self.trusted:
+            from holdfast.keys.signing import TrustedKeys
+
+            found["trusted"] = TrustedKeys.from_files(*self.trusted)
+        return found

@@ -1,0 +1,53 @@
+"""New keys for a store that is encrypted. Everything here blocks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from holdfast.errors import KeyMissingError
+from holdfast.kernel import keyed
+from holdfast.kernel.core import Core
+from holdfast.keys.data_keys import DataKeys
+
+
+class Rekeyed(NamedTuple):
+    """What `rekey` did."""
+
+    owners: int  # that have data keys; runs without an owner count as one
+    rewrapped: int  # of these: wrapped by another key than the newest before
+
+
+def rekey(core: Core, *, new_data_keys: bool = False) -> Rekeyed:
+    """Wrap the data keys of a store with the newest key of the keyring.
+
+    After that, the older keys of the ring are not needed any more. What is stored stays as it is,
+    so this takes moments, however much that is. It may be stopped at any time, and started again.
+    With `new_data_keys`, everything that is saved from now on has a new data key, too.
+    """
+    keys = _data_keys(core)
+    owners = rewrapped = 0
+    for row in keys.rows():
+        owners += 1
+        rewrapped += keys.rewrap(row)
+        if new_data_keys and row.wrapped:
+            keys.add(keys.row(row.owner))
+    return Rekeyed(owners, rewrapped)
+
+
+def cut_over(core: Core) -> int:
+    """Accept all that was saved without the key until now, and nothing from now on.
+
+    For a store that was used before it got a key; a new one needs no cut-over. Stop everything
+    that saves without the key first. Returns the number of journals that are accepted as they are.
+    Their states stay readable for all who can read the store; those saved from now on are not.
+    """
+    if core.journals.sealer is None:
+        raise KeyMissingError("")
+    core.journals.sealer.prepare(None)
+    return keyed.cut_over(core.journals)
+
+
+def _data_keys(core: Core) -> DataKeys:
+    if core.journals.sealer is None or core.journals.sealer.keys is None:
+        raise KeyMissingError("")
+    return core.journals.sealer.keys
