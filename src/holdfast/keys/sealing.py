@@ -21,7 +21,7 @@ import ormsgpack
 from holdfast.codec.envelope import Front, Stored
 from holdfast.codec.meta import CLEAR, SEALED_KEY, SealedText
 from holdfast.codec.wrapping import SEALED, SIGNED, TAG
-from holdfast.errors import CheckpointCorruptedError, HoldfastError, SignatureError
+from holdfast.errors import CheckpointCorruptedError, HoldfastError, KeyMissingError, SignatureError
 from holdfast.keys.crypto import NONCE, aes_gcm, expand, nonces, opens, tagger
 from holdfast.keys.data_keys import ID_BYTES, DataKey, DataKeys
 from holdfast.model import Entry
@@ -168,7 +168,12 @@ class Sealer:
         return self.keys is None or self.keys.known(owner) is not None
 
     def guard(self, front: Front, owner: str | None) -> EntryGuard:
-        """What closes a new entry. Blocks unless it `is_ready`."""
+        """What closes a new entry. Blocks unless it `is_ready`.
+
+        Raises `KeyMissingError` if there are only keys to check signatures with.
+        """
+        if self.keys is None and self.signer is None:
+            raise KeyMissingError(front[0])
         key = None
         if self.keys is not None:
             data_key = self.keys.known(owner) or self.keys.newest(owner)
