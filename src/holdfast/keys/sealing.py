@@ -12,14 +12,15 @@ import base64
 import binascii
 import hmac
 import json
+import re
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import ormsgpack
 
 from holdfast.codec.envelope import Front, Stored
-from holdfast.codec.meta import CLEAR, SEALED_KEY, SealedText
+from holdfast.codec.meta import CLEAR, SEALED_KEY, SealedText, dump_meta
 from holdfast.codec.wrapping import SEALED, SIGNED, TAG
 from holdfast.errors import CheckpointCorruptedError, HoldfastError, KeyMissingError, SignatureError
 from holdfast.keys.crypto import NONCE, aes_gcm, expand, nonces, opens, tagger
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from holdfast.keys.signing import SigningKey, TrustedKeys
 
 _CACHED: Final = 4096  # runs whose keys are kept in memory
+_SAYS_CLEAR: Final = re.compile(f'"(?:{"|".join(CLEAR)})":').search
 _SEALED_META: Final = f'{{"{SEALED_KEY}":"'
 _BODY: Final = b"body"
 _META: Final = b"meta"
@@ -116,11 +118,13 @@ class EntryGuard:
         if self._key is None or not text:
             return text
         sealed = self._key.seal(text.encode(), _META + self._about)
-        stored: dict[str, Any] = {SEALED_KEY: base64.b64encode(sealed).decode()}
-        if any(name in text for name in CLEAR):
+        stored = f'{_SEALED_META}{binascii.b2a_base64(sealed, newline=False).decode()}"}}'
+        if _SAYS_CLEAR(text):
             facts = json.loads(text)
-            stored |= {name: facts[name] for name in CLEAR if name in facts}
-        return SealedText(json.dumps(stored, separators=(",", ":")), lambda: text)
+            clear = dump_meta({name: facts[name] for name in CLEAR if name in facts})
+            if clear:
+                stored = f"{stored[:-1]},{clear[1:]}"
+        return SealedText(stored, lambda: text)
 
 
 class _GuardAgain(EntryGuard):
