@@ -24,12 +24,14 @@ from holdfast.kernel.core import (
 from holdfast.kernel.journal import CACHE_BYTES, Journals
 from holdfast.kernel.methods import Awaits, Blocks, HasOperations, Iteration, Operation, reads
 from holdfast.kernel.observing import Listener, flush, flush_async, observers_of
+from holdfast.kernel.owner_view import bind
 from holdfast.kernel.store_view import real_store
 from holdfast.kernel.watcher import EVERY
 from holdfast.kernel.watching import Changes, SyncChanges, stop_watching
 from holdfast.kernel.writer import writer_for
 from holdfast.keys.sealing import sealer_of
 from holdfast.migrations import Migrations
+from holdfast.model import check_id
 from holdfast.operations import (
     copying,
     deleting,
@@ -109,6 +111,7 @@ class _Operations(HasOperations):
         self,
         store: Store | str | os.PathLike[str] | None = None,
         *,
+        owner: str | None = None,
         durability: Durability = "sync",
         on_save_failure: OnSaveFailure = "raise",
         retention: Retention | Sequence[Retention] | None = None,
@@ -125,6 +128,9 @@ class _Operations(HasOperations):
     ) -> None:
         """Open a checkpointer on a store, given by URL, path or as an object; None is the default.
 
+        - `owner`: see and change the runs of this owner only, and open new ones for them. Others'
+          runs are not there, in any operation. Raises `BoundOwnerError` for a store that is bound
+          to another. Without it, everything is seen, and an owner is a label of runs.
         - `durability`: when `save` returns. "sync": the state is durable. "async": it is on its
           way, in order; `flush` and `close` wait for it, and an error shows at the next call.
           "exit": only the newest state of each run is kept, and written at exit, by `flush` and
@@ -150,12 +156,15 @@ class _Operations(HasOperations):
             retention=in_order(retention),
         )
         self._owns_store = not isinstance(store, Store)
+        if owner is not None:
+            check_id("owner", owner)
         if isinstance(store, Store):
-            self._store = store
+            self._store = bind(store, owner)
             if survives is not None:
                 require(store, survives)
         else:
-            self._store = open_store(store, **({} if survives is None else {"survives": survives}))
+            opened = open_store(store, **({} if survives is None else {"survives": survives}))
+            self._store = bind(opened, owner)
         writer = writer_for(self._store, clock)
         largest = max(max_state_bytes, MAX_STATE_BYTES)
         sealer = sealer_of(real_store(self._store), key, sign, trusted, clock, entropy)
@@ -167,13 +176,18 @@ class _Operations(HasOperations):
 
     @property
     def store(self) -> Store:
-        """The store underneath."""
+        """The store underneath, as its owner sees it if there is one."""
         return self._store
 
     @property
     def keys(self) -> dict[str, Any]:
         """The keys that it was given: others of the same store are opened with them, too."""
         return dict(self._keys)
+
+    @property
+    def owner(self) -> str | None:
+        """The owner that it is bound to; None if it sees the runs of all."""
+        return self._core.journals.owner
 
     @property
     def core(self) -> Core:

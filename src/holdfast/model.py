@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import unicodedata
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -255,16 +256,34 @@ def vote_journal(request: int, slot: int | str) -> str:
     return f"{HIDDEN}vote{HIDDEN}{request}{HIDDEN}{slot}"
 
 
+THREADS: Final = f"{HIDDEN}thread{HIDDEN}"
+ALIASES: Final = f"{HIDDEN}alias{HIDDEN}"
+VERDICTS: Final = f"{HIDDEN}verdict{HIDDEN}"
+
+SHARED: Final = tuple(
+    f"{HIDDEN}{name}" for name in ("store", "process", "permit", "request", "vote", "cutover")
+)
+"""What the names of the journals begin with that keep processes apart: they belong to no owner."""
+
+
 def thread_journal(thread: str) -> str:
-    """The journal beside the runs that lists a thread's runs in the order they were opened."""
-    return f"{HIDDEN}thread{HIDDEN}{thread}"
+    """The journal beside the runs that lists a thread's runs in the order they were opened.
+
+    Each entry has the owner of its run.
+    """
+    return f"{THREADS}{thread}"
 
 
-def alias_journal(alias: str) -> str:
-    """The journal beside the runs that says what a caller's own name for a checkpoint leads to."""
-    return f"{HIDDEN}alias{HIDDEN}{alias}"
+def alias_journal(alias: str, owner: str | None = None) -> str:
+    """The journal beside the runs that says what a caller's own name for a checkpoint leads to.
+
+    The names of one owner are apart from those of others, and from those of runs without one.
+    """
+    if owner is None:
+        return f"{ALIASES}{alias}"
+    return f"{ALIASES}{hashlib.sha256(owner.encode()).hexdigest()}{HIDDEN}{alias}"
 
 
 def verdict_journal(run: str) -> str:
     """The journal beside a run that keeps what was found out about its evidence."""
-    return f"{HIDDEN}verdict{HIDDEN}{run}"
+    return f"{VERDICTS}{run}"

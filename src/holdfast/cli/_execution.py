@@ -53,7 +53,8 @@ async def _stream(
     try:
         async with (
             Engine(
-                session.url if session.own is None else session.own,
+                session.place,
+                owner=session.owner,
                 verifier=allowed.verifier(),
                 **session.keys.opened(),
             ) as engine,

@@ -39,7 +39,7 @@ _CODES = (  # the first that fits
     (Exit.REFUSED, (errors.RunActiveError, errors.RunExistsError, errors.RunFinishedError)),
     (Exit.REFUSED, (errors.RunMismatchError, errors.InputMismatchError, errors.FlowChangedError)),
     (Exit.REFUSED, (errors.ConflictError, errors.LeaseLostError, errors.NotOwnerError)),
-    (Exit.REFUSED, (RefusedError,)),
+    (Exit.REFUSED, (errors.RunTakenError, errors.BoundOwnerError, RefusedError)),
     (Exit.UNAVAILABLE, (errors.KeyFileError, errors.StoreError, ImportError, OSError)),
 )
 

@@ -13,6 +13,7 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _keys, _show
 from holdfast.cli._keys import Keys
 from holdfast.engine.tracebacks import FULL
+from holdfast.model import check_id
 from holdfast.store import Store
 from holdfast.stores.sqlite.schema import has_journal
 from holdfast.urls import default_url, is_shared, local_path, masked
@@ -29,6 +30,9 @@ def _debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         os.environ[FULL] = "full"
         ctx.call_on_close(lambda: os.environ.pop(FULL, None))
 
+
+OWNER: Final = "HOLDFAST_OWNER"
+"""The environment's owner: commands see and change only the runs of this one."""
 
 _COMMON: Final = (
     click.Option(["--store"], metavar="URL", help="The store, by URL or path."),
@@ -82,7 +86,16 @@ class Session:
         self.where = store
         self.keys = keys
         self.own: StoreLike = None  # what a flow brought along
+        self.owner = os.environ.get(OWNER) or None  # whose runs alone are to be seen
         self.json = as_json
+
+    def bind(self, owner: str | None) -> None:
+        """See and change only the runs of this owner, if one is given."""
+        if owner is None:
+            return
+        if self.owner not in (None, owner):
+            raise click.UsageError(f"${OWNER} is {self.owner!r}, and --owner {owner!r}")
+        self.owner = check_id("owner", owner)
 
     @property
     def url(self) -> str:
@@ -107,11 +120,19 @@ class Session:
         store: Any = self.url
         if self.own is not None and not isinstance(self.own, str | os.PathLike):
             store = _store_of(self.own)
-        with SyncCheckpointer(store, **options, **self.keys.opened()) as checkpointer:
+        options |= {"owner": self.owner, **self.keys.opened()}
+        with SyncCheckpointer(store, **options) as checkpointer:
             if not new and not checkpointer.store.exists():
                 raise _no_store(checkpointer.store.url)
             checkpointer.core.journals.keep_coded()
             yield checkpointer
+
+    @property
+    def place(self) -> "StoreLike":
+        """The store as an engine takes it; with an owner, not the checkpointer of a flow."""
+        if self.own is None:
+            return self.url
+        return self.own if self.owner is None else _store_of(self.own)
 
     def require_store(self) -> None:
         """Looking must not create anything. Raises where there is no such file or directory."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from holdfast.cli import _show
 from holdfast.cli._options import configured_retention
-from holdfast.cli._session import Session, as_command
+from holdfast.cli._session import OWNER, Session, as_command
 from holdfast.project import SETTINGS, project_settings, unknown_settings
 from holdfast.urls import masked
 from holdfast.views import words
@@ -37,6 +37,7 @@ def command(session: Session) -> None:
         source = str(project) if "store" in configured else "built in"
     settings = [
         Setting("store", masked(session.url), source),
+        Setting("owner", session.owner or "", f"${OWNER}" if session.owner else "built in"),
         *(
             Setting(
                 name,

@@ -117,7 +117,8 @@ class Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Every command takes --store, --json and --debug. Ids may be shortened as long as they "
     "stay unique. The store is, in this order: --store, $HOLDFAST_STORE, `store` under "
-    "[tool.holdfast] in pyproject.toml, .holdfast/holdfast.db.",
+    "[tool.holdfast] in pyproject.toml, .holdfast/holdfast.db. With $HOLDFAST_OWNER, only the runs of "
+    "that owner are there.",
 )
 @click.version_option(package_name="holdfast", message="holdfast %(version)s")
 def holdfast() -> None:

@@ -47,6 +47,8 @@ def command(
 
     looks: Any = allowed.roots or allowed.hosts or allowed.connections or allowed.base_path
     verifier = allowed.verifier() if looks or allowed.docker_socket else None
+    if len(owners) == 1:
+        session.bind(owners[0])
     with session.opened() as cp:
         scope = Scope(frozenset(owners), frozenset(runs))
         tools = Tools(cp, scope, verifier=verifier, by=by)

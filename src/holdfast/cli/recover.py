@@ -121,7 +121,11 @@ async def _recover(
     advance: Callable[[], None],
 ) -> dict[str, Any]:
     async with Engine(
-        session.url, flows=flows, verifier=allowed.verifier(), **session.keys.opened()
+        session.url,
+        owner=session.owner,
+        flows=flows,
+        verifier=allowed.verifier(),
+        **session.keys.opened(),
     ) as engine:
         return await engine.recover(wait=wait, at_once=at_once, progress=lambda _: advance())
 

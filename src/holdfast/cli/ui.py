@@ -43,6 +43,7 @@ _TOKENS: Final = "HOLDFAST_UI_TOKENS"
     to="names",
     multiple=True,
 )
+@option("--owner ID", "Show only runs of this owner; new ones belong to them.")
 @option("--allow-writes", "Allow answering, resuming, cancelling, forking, deleting.")
 @option("--open", "Open it in a browser.", to="opens")
 @allowing
@@ -53,6 +54,7 @@ def command(
     port: int,
     tokens: tuple[str, ...],
     names: tuple[str, ...],
+    owner: str | None,
     allow_writes: bool,
     opens: bool,
     allowed: Allowed,
@@ -71,6 +73,7 @@ def command(
         raise ImportError(
             f"this needs {error.name or error}; install it with: pip install 'holdfast[ui]'"
         ) from error
+    session.bind(owner)
     known = _tokens(tokens)
     if not known and not is_loopback(bind):
         raise click.UsageError(

@@ -55,6 +55,7 @@ _GRACE: Final = 3.0  # seconds, after the second signal, to leave the runs to ot
     default="30",
     type=_options.duration,
 )
+@option("--owner ID", "Execute only runs of this owner.")
 @option("--until-idle", "Stop when there is nothing left to do.")
 @_options.ask_workers
 @option("--verify", "Check claims for others, too: see `holdfast verify --worker`.")
@@ -65,6 +66,7 @@ def command(
     at_once: int,
     per_flow: tuple[str, ...],
     drain: timedelta,
+    owner: str | None,
     until_idle: bool,
     ask_workers: timedelta | None,
     verify: bool,
@@ -86,6 +88,7 @@ def command(
     signal ends it at once, with 143 or 130. With --until-idle, exits with 1 if a run failed or
     could not be executed.
     """
+    session.bind(owner)
     known = _flows.load_all(flows, strict=True)
     if not known and not verify:
         raise click.UsageError(
@@ -170,7 +173,8 @@ async def _work(
 
     try:
         engine = Engine(
-            session.url if session.own is None else session.own,
+            session.place,
+            owner=session.owner,
             **session.keys.opened(),
             flows=[one.flow for one in flows],
             verifier=allowed.verifier(),

@@ -17,7 +17,6 @@ from typing import Any, Final
 from holdfast.checkpoint import Checkpoint, CheckpointInfo, to_micros
 from holdfast.checkpointer import Checkpointer
 from holdfast.codec import readable
-from holdfast.codec.meta import Meta
 from holdfast.documents.views import CheckpointerView, check_scheme, outages_as, unless_needed
 from holdfast.engine.door import OpenedCheckpointer, StoreLike
 from holdfast.engine.walking.program import MERGE
@@ -25,6 +24,7 @@ from holdfast.errors import CheckpointSaveError, InvalidIdError
 from holdfast.kernel.appending import append, thread_member
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.reader import all_runs
+from holdfast.kernel.threads import members
 from holdfast.model import (
     CARRY_STATE,
     MAX_ID_BYTES,
@@ -245,7 +245,9 @@ def _save(core: Core, thread_id: str, pipeline_id: str, **saved: Any) -> Op[Chec
     run_id = _by_hand(thread_id, pipeline_id)
     newest: str | None = yield lambda: next(_members(core, thread_id), None)
     if newest not in (None, run_id):
-        yield from append(core, thread_journal(thread_id), thread_member(run_id))
+        yield from append(
+            core, thread_journal(thread_id), thread_member(run_id, saved.get("owner"))
+        )
     state = saved.pop("state")
     return (
         yield from saving.save(core, run_id, state, flow=pipeline_id, thread_id=thread_id, **saved)
@@ -264,9 +266,8 @@ def _by_hand(thread_id: str, pipeline_id: str) -> str:
 
 def _members(core: Core, thread_id: str) -> Iterator[str]:
     """The runs of a thread, newest first, some of them more than once."""
-    for member in core.journals.entries(thread_journal(thread_id), newest_first=True):
-        if member.kind == Kind.MEMBER:
-            yield Meta(member).run
+    for member in members(core.journals, thread_id):
+        yield member.run
 
 
 def _load(core: Core, thread_id: str, checkpoint_id: str | None) -> PipelineCheckpoint | None:

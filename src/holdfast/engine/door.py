@@ -14,9 +14,10 @@ from holdfast.checkpointer import Checkpointer, SyncCheckpointer, close_blocking
 from holdfast.engine.blocking import blocking
 from holdfast.engine.executors import Executors
 from holdfast.engine.tracebacks import fold
-from holdfast.errors import StoreClosedError
+from holdfast.errors import BoundOwnerError, StoreClosedError
 from holdfast.kernel.core import Core
 from holdfast.kernel.observing import Observer
+from holdfast.model import check_id
 from holdfast.store import Store
 from holdfast.urls import check_place, masked
 
@@ -156,20 +157,30 @@ def check_store(where: Any) -> None:
 def open_checkpointer(
     where: Any,
     kind: type[Checkpointer] | type[SyncCheckpointer] = Checkpointer,
+    *,
+    owner: str | None = None,
     **keys: Any,
 ) -> OpenedCheckpointer:
     """The checkpointer of a URL, path, store, checkpointer or view; None is the default store.
 
-    What is not open yet is opened as this `kind`, with these `keys`.
+    What is not open yet is opened as this `kind`, with these `keys`, and bound to the owner if one
+    is given.
     """
     known = getattr(where, "checkpointer", where)
     keys = {name: key for name, key in keys.items() if key is not None}
     if isinstance(known, Checkpointer | SyncCheckpointer):
         if keys:
             raise ValueError(f"give {', '.join(keys)} to the checkpointer, which is open already")
+        if owner not in (None, known.owner):
+            if known.owner is not None:
+                raise BoundOwnerError(known.owner, owner)
+            raise ValueError(
+                f"the checkpointer sees the runs of all owners; give it owner={owner!r}, or give "
+                "its store instead of it"
+            )
         return OpenedCheckpointer(known, ours=False)
     check_store(where)
-    return OpenedCheckpointer(kind(where, **keys), ours=not isinstance(where, Store))
+    return OpenedCheckpointer(kind(where, owner=owner, **keys), ours=not isinstance(where, Store))
 
 
 def _close_store(core: Core) -> None:
@@ -200,8 +211,9 @@ def _close_store(core: Core) -> None:
 class Door:
     """Opens the checkpointer on first use, once, and closes it."""
 
-    def __init__(self, store: Any = None, **keys: Any) -> None:
+    def __init__(self, store: Any = None, *, owner: str | None = None, **keys: Any) -> None:
         self._where = store
+        self._owner = None if owner is None else check_id("owner", owner)
         self._keys = keys  # `key`, `sign` and `trusted` of a checkpointer
         self._lock = threading.Lock()
         self._place: OpenedCheckpointer | None = None
@@ -224,7 +236,7 @@ class Door:
             return self._place
 
     def _open(self) -> OpenedCheckpointer:
-        return open_checkpointer(self._where, **self._keys)
+        return open_checkpointer(self._where, owner=self._owner, **self._keys)
 
     async def close(self) -> None:
         """Make everything durable and close what this opened. A second call does nothing."""

@@ -46,6 +46,7 @@ _LOOK_EVERY: Final = 0.5  # seconds between two looks at a run that others execu
 
 OPTIONS: Final = (
     *RunOptions.__annotations__,
+    "owner",
     "flows",
     "verifier",
     "dead_after",
@@ -61,7 +62,8 @@ class Engine(Controls):
     """Executes flows, records every step, and resumes runs wherever they stopped.
 
     `store` is a URL, a path, a `Store` or a `Checkpointer`; None is the default store, and with
-    False nothing outlives the engine. `flows` are those whose runs `resume` and `recover` find by
+    False nothing outlives the engine. With an `owner`, it sees, executes and opens the runs of that
+    owner only. `flows` are those whose runs `resume` and `recover` find by
     name; a flow that was run here is known, too. `verifier` checks what steps claim about the
     world. After `dead_after` seconds without a sign of life, processes on other machines may
     declare this one dead and resume its runs. `listeners` are told of every event of its runs and
@@ -79,6 +81,7 @@ class Engine(Controls):
         self,
         store: StoreLike | Literal[False] = None,
         *,
+        owner: str | None = None,
         flows: Iterable[Flow[Any]] = (),
         verifier: EvidenceVerifier | None = None,
         dead_after: float = DEAD_AFTER,
@@ -89,7 +92,7 @@ class Engine(Controls):
         **defaults: Unpack[RunOptions],
     ) -> None:
         check_options("Engine", defaults, OPTIONS)
-        super().__init__(store, key=key, sign=sign, trusted=trusted)
+        super().__init__(store, owner=owner, key=key, sign=sign, trusted=trusted)
         self._observers = observers_of(listeners)
         self._launcher = Launcher(
             Registry(flows),
@@ -326,7 +329,7 @@ class Engine(Controls):
         if self._where is not False:
             place = super()._open()
         else:
-            place = open_checkpointer("memory://")
+            place = open_checkpointer("memory://", owner=self._owner)
             place.checkpointer.core.journals.keep_live()
         if self._observers:
             place.checkpointer.core.observe(self._observers)

@@ -213,15 +213,15 @@ def _started(child_of: Parent | None, event: ev.RunStarted, trace: str | None) -
     return replace(event, parent=child_of.run.run_id, parent_step=child_of.key, trace=trace)
 
 
-async def join_thread(core: Core, thread: str, seq: int, run_id: str, options: Options) -> bool:
+async def join_thread(core: Core, link: Link, seq: int, run_id: str, options: Options) -> bool:
     """List a run that is about to be opened in its thread; False if others were faster.
 
     To be called while `claiming` the run.
     """
     presence = await presence_in(core, run_id, options)
     holder = presence.holder(await _lease(core, presence, run_id, options))
-    member = thread_member(run_id, **{HOLDER: str(holder)})
-    joined = append_at(core, thread_journal(thread), seq, [member])
+    member = thread_member(run_id, link.owner, **{HOLDER: str(holder)})
+    joined = append_at(core, thread_journal(link.thread or ""), seq, [member])
     return await drive(core, joined, options) is not None
 
 

@@ -154,7 +154,7 @@ class Launcher:
                 "resume=True) starts or resumes it"
             )
         check_id("run_id", run_id)
-        owner = given.get("owner")
+        owner = given.get("owner") or core.journals.owner
         if owner is not None:
             await core.off_loop(partial(check_owner, core, run_id, owner))
         if flow is None:
@@ -211,7 +211,7 @@ class Launcher:
                 await self._check_owner(core, newest.run_id, link)
                 return await self._resumed(core, flow, newest.run_id, call.inputs, how, make_run)
             with presence.claiming(core, name, opening=True):
-                if await launch.join_thread(core, thread, newest.seq, name, how):
+                if await launch.join_thread(core, link, newest.seq, name, how):
                     link = link._replace(listed=True)
                     return await launch.start(
                         core, flow.program, name, call.inputs, how, link, make_run
@@ -273,8 +273,13 @@ class Launcher:
 
 
 def check_owner(core: Core, run_id: str, owner: str) -> None:
-    """Raise `NotOwnerError` unless the run belongs to this owner. Blocks."""
+    """Raise `NotOwnerError` unless the run belongs to this owner. Blocks.
+
+    In a store that is bound to an owner, runs of others are not there: `CheckpointNotFoundError`.
+    """
     head = core.journals.checked_head(run_id)
+    if head is None and core.journals.owner is not None:
+        raise CheckpointNotFoundError(run_id)
     if head is not None and head.status != Status.DELETED and head.owner != owner:
         raise NotOwnerError(run_id, owner)
 

@@ -9,7 +9,8 @@ from holdfast.engine.holding.lease import Holder
 from holdfast.engine.holding.observing import active_error, standing_of
 from holdfast.errors import CheckpointNotFoundError, ThreadNotFoundError
 from holdfast.kernel.core import Core
-from holdfast.model import Kind, Status, check_id, thread_journal
+from holdfast.kernel.threads import members
+from holdfast.model import Status, check_id, thread_journal
 from holdfast.operations.reading import outages_named
 
 
@@ -28,13 +29,10 @@ def look_at(core: Core, thread_id: str, flow: str | None = None) -> Newest:
     did not happen. Raises `RunActiveError` while a living process is about to open it.
     """
     name = thread_journal(check_id("thread_id", thread_id))
-    seq = -1
     with outages_named(thread_id):
-        for member in core.journals.entries(name, newest_first=True):
-            seq = max(seq, member.seq)
-            if member.kind != Kind.MEMBER:
-                continue
-            meta = Meta(member)
+        last = core.journals.head_seq(name)  # first: who opens a run meanwhile moves it
+        seq = -1 if last is None else last
+        for meta in members(core.journals, thread_id):
             head = core.journals.head(meta.run)
             if head is None:
                 found = standing_of(core, Holder.parse(meta.holder), meta.run)

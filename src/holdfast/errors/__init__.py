@@ -24,6 +24,8 @@ HoldfastError
 │   │   └── CopyRefusedError          the target has other runs with these ids, or continued them
 │   ├── RunMismatchError              it has another flow, thread or owner (also a ValueError)
 │   ├── NotOwnerError                 the run belongs to somebody else
+│   ├── RunTakenError                 the id is in use by another owner, which is all that is told
+│   ├── BoundOwnerError               the checkpointer is bound to another owner (also a ValueError)
 │   ├── RunIdRequiredError            a store was given, but no run id (also a ValueError)
 │   ├── StoreRequiredError            the run asks people, but no store keeps it (also a ValueError)
 │   ├── RunFinishedError              the run has ended and can't be resumed
@@ -88,6 +90,7 @@ from holdfast.errors.runs import *
 from holdfast.errors.stores import *
 
 __all__ = [
+    "BoundOwnerError",
     "CheckpointCorruptedError",
     "CheckpointError",
     "CheckpointLoadError",
@@ -134,6 +137,7 @@ __all__ = [
     "RunMismatchError",
     "RunPausedError",
     "RunStoppedError",
+    "RunTakenError",
     "RunTimeoutError",
     "SchemaError",
     "SecondWriterError",

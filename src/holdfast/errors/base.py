@@ -108,7 +108,8 @@ def _for_people(message: Callable[[Any], str]) -> Callable[[Any], str]:
 
 _HIDDEN: Final = r"(?:\x1f|\\x1f|\\u001f)"  # what the names of internal journals begin with
 _JOURNAL: Final = re.compile(
-    rf"{_HIDDEN}(?:(store)|(process|thread|alias|verdict|request){_HIDDEN}"
+    rf"{_HIDDEN}(?:(store)|(process|thread|verdict|request){_HIDDEN}"
+    rf"|(alias){_HIDDEN}(?:[0-9a-f]{{64}}{_HIDDEN})?"
     rf"|(permit|vote){_HIDDEN}(\d+){_HIDDEN})"
 )
 _OWN: Final = {
@@ -132,7 +133,7 @@ def named_journals(text: str) -> str:
 def _own_name(found: re.Match[str]) -> str:
     if found[1]:
         return "record of the store"
-    return _OWN[found[2] or found[3]].format(found[4])
+    return _OWN[found[2] or found[3] or found[4]].format(found[5])
 
 
 def one_line(text: str) -> str:

@@ -239,6 +239,27 @@ class NotOwnerError(CheckpointError):
     _text = "run {run_id!r} does not belong to {owner!r}; resume it as its owner, or without owner="
 
 
+class RunTakenError(CheckpointError):
+    """The id is in use by someone whose runs are not to be seen here; nothing was written.
+
+    It does not tell by whom, or for what.
+    """
+
+    run_id: str
+    _text = "the id {run_id!r} is taken in this store; choose another one"
+
+
+class BoundOwnerError(CheckpointError, ValueError):
+    """A checkpointer that is bound to an owner can do nothing for another; nothing was written."""
+
+    owner: str
+    given: str | None
+    _text = (
+        "everything here belongs to owner {owner!r}, and this to {given!r}; leave owner= out, or "
+        "use a checkpointer of that owner"
+    )
+
+
 class RunIdRequiredError(CheckpointError, ValueError):
     """A store was given, but no run id; nothing was run."""
 

@@ -31,7 +31,7 @@ from holdfast.kernel.draft import Draft
 from holdfast.kernel.keyed import confirm
 from holdfast.kernel.ticket import Ticket
 from holdfast.kernel.tip import Tip
-from holdfast.model import OF_CHILD, Entry, Kind, Status, checkpoint_id, thread_journal
+from holdfast.model import OF_CHILD, THREADS, Entry, Kind, Status, checkpoint_id, thread_journal
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ def append_at_once(core: Core, run: str, draft: Draft, deadline: float) -> Ticke
         or (tip.chain is None and tip.lacks_state)
         or (draft.flow is not None and draft.flow != tip.flow)
         or (draft.thread is not None and draft.thread != tip.thread)
-        or (draft.owner is not None and draft.owner != tip.owner)
+        or not _fits_owner(draft, tip)
         or core.journals.writer.full
     ):
         return None
@@ -186,6 +186,8 @@ def _behind_known_head(
         look_for = partial(journals.entry, run, target)
         if (yield from _reached(core, run, deadline, look_for)) is None:
             raise CheckpointNotFoundError(run, checkpoint_id(run, target))
+    if not tip.exists:
+        yield partial(journals.check_free, run, [draft])
     anywhere = expect is None and target is None and tip.exists
     drafts = yield from _opened(core, run, tip, [draft])
     if journals.writer.full:
@@ -219,6 +221,8 @@ def _behind_stored_head(
         return -1 if head is None else head.seq, _listed(decide(head)), tip
 
     seen, drafts, tip = yield from _reached(core, run, deadline, look)
+    if not tip.exists:
+        yield partial(journals.check_free, run, drafts)
     if not listed:
         drafts = yield from _opened(core, run, tip, drafts, member)
     ticket = journals.extend(tip, drafts, deadline, only_at=seen)
@@ -243,11 +247,18 @@ def why_not(
         return ConflictError(run, tip.seq)
     if not tip.exists or tip.damaged:
         return None
-    for field in ("flow", "thread", "owner"):
+    for field in ("flow", "thread"):
         given, known = getattr(draft, field), getattr(tip, field)
         if given is not None and given != known:
             return RunMismatchError(run, field, known, given)
+    if draft.owner is not None and not _fits_owner(draft, tip):
+        return RunMismatchError(run, "owner", tip.owner, draft.owner)
     return None
+
+
+def _fits_owner(draft: Draft, tip: Tip) -> bool:
+    """Whether the draft names no other owner than the run has; a thread has runs of many."""
+    return draft.owner in (None, tip.owner) or tip.run.startswith(THREADS)
 
 
 def known_tip(core: Core, run: str, draft: Draft, deadline: float) -> Op[Tip]:
@@ -295,7 +306,8 @@ def _opened(
     if core.journals.sealer is not None:
         yield partial(core.journals.prepare, first.owner)
     if first.thread is not None:
-        yield from append(core, thread_journal(first.thread), member or thread_member(run))
+        listing = (member or thread_member(run))._replace(owner=first.owner)
+        yield from append(core, thread_journal(first.thread), listing)
     if first.kind == Kind.OPEN:
         return drafts
     opening = Draft(
@@ -318,9 +330,10 @@ def _listed(decided: Draft | list[Draft]) -> list[Draft]:
     return decided if isinstance(decided, list) else [decided]
 
 
-def thread_member(run: str, **facts: str) -> Draft:
+def thread_member(run: str, owner: str | None = None, **facts: str) -> Draft:
     """What a thread's journal keeps of a run."""
-    return Draft(Kind.MEMBER.value, Status.OPEN.value, meta=dump_meta({"run": run, **facts}))
+    meta = dump_meta({"run": run, **facts})
+    return Draft(Kind.MEMBER.value, Status.OPEN.value, owner=owner, meta=meta)
 
 
 def alias_of(step_id: str) -> Draft:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from holdfast.codec import envelope, readable, values, wrapping
@@ -13,6 +13,7 @@ from holdfast.codec.live import LiveValues
 from holdfast.errors import CheckpointCorruptedError, EntriesLostError, UnknownFormatError
 from holdfast.kernel import keyed
 from holdfast.kernel.draft import KEEP, Draft
+from holdfast.kernel.owner_view import owner_view
 from holdfast.kernel.pages import damaged_at
 from holdfast.kernel.reader import Reader
 from holdfast.kernel.ticket import Ticket
@@ -20,7 +21,7 @@ from holdfast.kernel.tip import Tip
 from holdfast.kernel.writer import Writer
 from holdfast.keys.sealing import EntryGuard, Sealer
 from holdfast.logs import logger
-from holdfast.model import CARRY_STATE, Entry, Kind, Status, begins_term
+from holdfast.model import CARRY_STATE, SHARED, THREADS, Entry, Kind, Status, begins_term
 from holdfast.seams import Clock, Entropy, on_fork
 from holdfast.store import Head, Store, Work
 
@@ -44,6 +45,8 @@ class Journals(Reader):
     ) -> None:
         super().__init__(store, largest_state, sealer)
         self.writer = writer
+        self._bound = owner_view(store)
+        self.owner = None if self._bound is None else self._bound.owner
         self.clock = clock
         self.entropy = entropy
         self._cache_bytes = cache_bytes
@@ -70,6 +73,16 @@ class Journals(Reader):
     def keep_coded(self) -> None:
         """Let what codecs stored be data (`Coded`): for tools that have no types of a program."""
         self.decode = self.decode_data
+
+    def check_free(self, run: str, drafts: Sequence[Draft]) -> None:
+        """Raise `RunTakenError` if a run of another owner has the id. Blocks.
+
+        Also `BoundOwnerError` if a draft is for another owner than the one these are bound to.
+        """
+        if self._bound is not None:
+            for draft in drafts:
+                self._bound.check_given(draft.owner)
+            self._bound.check_free(run)
 
     def new_birth(self) -> str:
         """A birth id for a run that is about to be opened."""
@@ -114,7 +127,7 @@ class Journals(Reader):
     ) -> Tip:
         """The tip at a head that was just read, or the one that is known to be there already."""
         tip = Tip(run, head)
-        self.prepare(tip.owner)
+        self.prepare(self.owner if tip.owner is None else tip.owner)
         if settled is not None and tip.seq < settled[1] and not settled[0].broken:
             if head is not None:  # a run that is gone may have expired
                 log.warning("%s", EntriesLostError(run, settled[1], tip.seq))
@@ -239,7 +252,9 @@ class Journals(Reader):
         tip.digest = entry.digest
         if not tip.exists:  # this opens the run
             tip.exists = True
-            tip.flow, tip.thread, tip.owner = entry.flow, entry.thread, entry.owner
+            tip.flow, tip.thread = entry.flow, entry.thread
+            if not tip.run.startswith(THREADS):
+                tip.owner = entry.owner
         return entry
 
     def prepare(self, owner: str | None) -> None:
@@ -258,7 +273,7 @@ class Journals(Reader):
     ) -> tuple[envelope.Front, envelope.Back, EntryGuard | None]:
         """The fields of the entry, and what closes it."""
         seq = tip.seq + 1
-        owner = tip.owner if draft.owner is None else draft.owner
+        owner = self._owner(tip, draft.kind) if draft.owner is None else draft.owner
         front = (
             tip.run,
             seq,
@@ -282,6 +297,13 @@ class Journals(Reader):
             draft.meta if guard is None else guard.meta(draft.meta),
         )
         return front, back, guard
+
+    def _owner(self, tip: Tip, kind: str) -> str | None:
+        """To whom an entry belongs that does not say it: a new run is the owner's who opens it."""
+        follows = tip.exists and kind != Kind.MEMBER
+        if follows or self.owner is None or tip.run.startswith(SHARED):
+            return tip.owner
+        return self.owner
 
     def _packed(
         self, tip: Tip, kind: str, seq: int, encoding: bytes, guard: EntryGuard | None

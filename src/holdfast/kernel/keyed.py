@@ -9,6 +9,7 @@ from holdfast.codec.meta import dump_meta
 from holdfast.errors import CutOverError, KeyDestroyedError, KeyMissingError
 from holdfast.kernel.cut_over import ends, has_runs
 from holdfast.kernel.draft import Draft
+from holdfast.kernel.store_view import real_store
 from holdfast.kernel.tip import Tip
 from holdfast.model import CUT_OVER, Entry, Kind, Status, verdict_journal
 
@@ -28,7 +29,7 @@ def begin(journals: Journals) -> None:
         return
     if journals.cut_over.is_complete():
         return
-    if has_runs(journals.store):
+    if has_runs(real_store(journals.store)):
         raise CutOverError(journals.store.url)
     cut_over(journals, hidden_only=True)
 
@@ -36,7 +37,7 @@ def begin(journals: Journals) -> None:
 def cut_over(journals: Journals, *, hidden_only: bool = False) -> int:
     """Record where all journals end that are not sealed; returns how many there are."""
     listed = 0
-    for batch in ends(journals.store, hidden_only=hidden_only):
+    for batch in ends(real_store(journals.store), hidden_only=hidden_only):
         _append(
             journals, Draft(Kind.MEMBER.value, Status.OPEN.value, meta=dump_meta({"plain": batch}))
         )

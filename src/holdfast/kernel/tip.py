@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.codec.chain import Chain
 from holdfast.kernel.entries import state_seq
 from holdfast.kernel.ticket import Line
-from holdfast.model import Entry, erases
+from holdfast.model import THREADS, Entry, erases
 
 
 class Tip(Line):
@@ -29,7 +29,8 @@ class Tip(Line):
         self.exists = head is not None and not erases(head)  # else the run is new
         self.flow = head.flow if head else None
         self.thread = head.thread if head else None
-        self.owner = head.owner if head else None
+        # The entries of a thread's journal have the owners of the runs that they name.
+        self.owner = head.owner if head and not run.startswith(THREADS) else None
         self.state_seq = state_seq(head) if head else None
         self.base_seq = self.state_seq  # the checkpoint a delta builds on; results may follow it
         self.damaged = False  # the state could not be read: the next one must be whole

@@ -27,6 +27,7 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from holdfast.kernel.owner_view import OwnerView
 from holdfast.kernel.store_view import real_store
 from holdfast.kernel.ticket import Waiter, wake_waiters
 from holdfast.logs import logger
@@ -50,8 +51,9 @@ _EXIT_SECONDS: Final = 5.0
 class Subscriber:
     """Keeps the changes of one run, or of all, until they are taken."""
 
-    def __init__(self, run: str | None, every: float) -> None:
+    def __init__(self, run: str | None, every: float, owner: OwnerView | None = None) -> None:
         self.run = run
+        self.owner = owner  # what it may see; None: everything
         self.every = every
         self.error: HoldfastError | None = None  # why there are no more changes
         self.closed = False
@@ -213,19 +215,33 @@ class Watcher:
         names = {change.run_id for change in found}
         for change in found:
             if change.run_id is None or not change.run_id.startswith(HIDDEN):
-                for subscriber in for_all:
-                    subscriber.put(change)
+                self._put(change, for_all)
         for subscriber in for_one:
             if None in names or subscriber.run in names:
                 subscriber.look_at = 0.0
 
+    def _put(self, change: Change, subscribers: Iterable[Subscriber]) -> None:
+        """Tell those of a change who may see it."""
+        shown: dict[str, Change | None] = {}
+        for subscriber in subscribers:
+            view = subscriber.owner
+            if view is None:
+                subscriber.put(change)
+                continue
+            if view.owner not in shown:
+                shown[view.owner] = view.shown(change)
+            told = shown[view.owner]
+            if told is not None:
+                subscriber.put(told)
+
     def _look(self, subscribers: Iterable[Subscriber], polling: bool) -> None:
         """Read the heads of these subscribers' runs, each once."""
-        heads: dict[str, tuple[tuple[int | None, bytes], Change] | None] = {}
+        heads: dict[tuple[str, str | None], tuple[tuple[int | None, bytes], Change] | None] = {}
         for subscriber in subscribers:
-            run = subscriber.run or ""
+            view = subscriber.owner
+            run = subscriber.run or "", None if view is None else view.owner
             if run not in heads:
-                heads[run] = self._head(run)
+                heads[run] = self._head(run[0], view or self._store)
             subscriber.stale = False
             pause = subscriber.every if polling else max(subscriber.every, _NOTIFIED)
             subscriber.look_at = time.monotonic() + pause
@@ -234,9 +250,9 @@ class Watcher:
                 subscriber.head = found[0]
                 subscriber.put(found[1])
 
-    def _head(self, run: str) -> tuple[tuple[int | None, bytes], Change] | None:
+    def _head(self, run: str, store: Store) -> tuple[tuple[int | None, bytes], Change] | None:
         try:
-            found = self._store.read(run, newest_first=True, limit=1, bodies=False)
+            found = store.read(run, newest_first=True, limit=1, bodies=False)
         except CheckpointCorruptedError as error:
             return (error.seq, b"?"), Change(run, error.seq)
         if not found:

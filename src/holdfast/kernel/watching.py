@@ -10,6 +10,7 @@ from typing import Self
 from holdfast.changes import Change
 from holdfast.errors import StoreClosedError
 from holdfast.kernel.core import Core
+from holdfast.kernel.owner_view import owner_view
 from holdfast.kernel.ticket import finish, running_loop
 from holdfast.kernel.watcher import EVERY, Subscriber, watcher_for
 from holdfast.model import check_id
@@ -23,8 +24,9 @@ class _Changes:
             check_id("run_id", run_id)
         if not every > 0:
             raise ValueError(f"every must be a number of seconds above 0, not {every!r}")
-        self._subscriber = Subscriber(run_id, every)
-        self._watcher = core.watcher = watcher_for(core.journals.store)
+        store = core.journals.store
+        self._subscriber = Subscriber(run_id, every, owner_view(store))
+        self._watcher = core.watcher = watcher_for(store)
         self._untold: deque[Change] = deque()  # taken, but not iterated over yet
         core.watching.add(self)
 

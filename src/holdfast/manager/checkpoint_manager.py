@@ -31,6 +31,7 @@ from holdfast.evidence.world.bases import base_of, with_base
 from holdfast.kernel import backlog, compose
 from holdfast.kernel.core import Core
 from holdfast.kernel.reader import all_runs
+from holdfast.kernel.store_view import real_store
 from holdfast.logs import about, logger
 from holdfast.manager import task_steps
 from holdfast.manager.task_checkpoint import StepInFlight, TaskCheckpoint, checkpoints_of, of_task
@@ -60,6 +61,7 @@ class CheckpointManager:
         self,
         store: StoreLike = None,
         *,
+        owner: str | None = None,
         db_path: str | os.PathLike[str] | None = None,
         base_path: str | os.PathLike[str] | None = None,
         auto_verify: bool = True,
@@ -70,6 +72,7 @@ class CheckpointManager:
     ) -> None:
         """Open a manager on a store: a URL, path, `Store` or checkpointer; None is the default.
 
+        - `owner`: see and change the tasks of this owner only, as a checkpointer with it does.
         - `db_path`: a SQLite file, instead of a store.
         - `base_path`: the root of relative paths of evidence, which no path may leave; short for
           a `policy` that says so. `policy`: all that checks may look at. The connection "default"
@@ -84,7 +87,7 @@ class CheckpointManager:
             if store is not None:
                 raise TypeError("give a store or a db_path, not both")
             store = f"sqlite:///{quote(os.fspath(db_path))}"
-        self._opened = open_checkpointer(store, SyncCheckpointer)
+        self._opened = open_checkpointer(store, SyncCheckpointer, owner=owner)
         self.auto_verify = auto_verify
         if verifier is None:
             verifier = EvidenceVerifier(base_path, policy=self._policy(policy or Policy()))
@@ -367,7 +370,7 @@ class CheckpointManager:
 
     def _policy(self, policy: Policy) -> Policy:
         """The policy, with the manager's own SQLite file as the connection "default"."""
-        store: Any = self.checkpointer.store
+        store: Any = real_store(self.checkpointer.store)
         if "default" in policy.connections or not store.url.startswith("sqlite:"):
             return policy
         return replace(policy, connections={**policy.connections, "default": store.path})

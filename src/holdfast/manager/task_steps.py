@@ -268,7 +268,8 @@ def resolve(core: Core, name: str) -> tuple[str, int] | None:
         return split_checkpoint_id(name)
     except InvalidIdError:
         check_id("checkpoint_id", name)
-    step_id = _named(core.journals.checked_head(alias_journal(name)))
+    own = core.journals.checked_head(alias_journal(name, core.journals.owner))
+    step_id = _named(own or core.journals.checked_head(alias_journal(name)))
     try:
         begun = find(core, step_id or "")
     except StepNotFoundError:
@@ -292,7 +293,7 @@ def _name(core: Core, alias: str, step_id: str) -> Op[None]:
         return alias_of(step_id)
 
     try:
-        yield from append_if(core, alias_journal(alias), decide)
+        yield from append_if(core, alias_journal(alias, core.journals.owner), decide)
     except _DoneError:
         return
 

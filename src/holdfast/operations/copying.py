@@ -27,11 +27,13 @@ from holdfast.errors import (
     CheckpointNotFoundError,
     CopyRefusedError,
     RunExistsError,
+    RunTakenError,
 )
 from holdfast.kernel import keyed
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import is_stub, state_seq
 from holdfast.kernel.journal import Journals
+from holdfast.kernel.owner_view import bind
 from holdfast.kernel.pages import Damage, entries_of, pass_by
 from holdfast.kernel.playback import Playback
 from holdfast.kernel.proving import MARKERS, Prover
@@ -88,9 +90,10 @@ def copy_to(
     if isinstance(run_ids, str) or not isinstance(target, Store | str | os.PathLike):
         raise TypeError("copy_to needs a store or URL, and a list of run ids if not all are meant")
     names = named_runs(core, run_ids)
-    store = target if isinstance(target, Store) else open_store(target)
+    source = core.journals
+    opened = target if isinstance(target, Store) else open_store(target)
     try:
-        source = core.journals
+        store = bind(opened, source.owner)
         largest = max(core.settings.max_state_bytes, _LARGEST_STATE)
         keys = None if source.sealer is None else source.sealer.elsewhere(store)
         copies = Journals(
@@ -108,7 +111,7 @@ def copy_to(
         for name in names:
             try:
                 copy_run(source, copies, name, damaged.append)
-            except RunExistsError:
+            except (RunExistsError, RunTakenError):
                 refused.append(name)
                 continue
             if copies.head_seq(name) is None:  # nothing of it is intact
@@ -119,12 +122,12 @@ def copy_to(
         for name in in_thread_order(source, copied):
             join_thread(there, name)
         if refused:
-            raise CopyRefusedError(tuple(refused), store.url)
+            raise CopyRefusedError(tuple(refused), opened.url)
         raise_first(damaged)
         return len(copied)
     finally:
-        if store is not target:
-            store.close()
+        if opened is not target:
+            opened.close()
 
 
 def copy_run(

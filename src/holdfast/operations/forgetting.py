@@ -152,15 +152,20 @@ def _forget(core: Core, found: Forgotten, gone: list[Forgotten]) -> None:
         raise CheckpointSaveError(run, "someone wrote to it meanwhile; it was not deleted")
     gone.append(found._replace(tombstone=left[0].digest.hex()))
     for alias in aliases:
-        clear_if(core, alias_journal(alias), lambda head: True)
+        clear_if(core, alias, lambda head: (Meta(head).step or "").startswith(f"{run}@"))
 
 
 def _aliases(core: Core, run: str) -> list[str]:
+    """The journals of the aliases of a run's checkpoints, given for its owner or for none."""
     try:
         return [
-            str(Meta(entry).alias)
+            journal
             for entry in core.journals.entries(run)
             if entry.kind == Kind.CHECKPOINT and '"alias":' in entry.meta
+            for journal in (
+                alias_journal(str(Meta(entry).alias)),
+                alias_journal(str(Meta(entry).alias), entry.owner),
+            )
         ]
     except CheckpointCorruptedError:
         return []

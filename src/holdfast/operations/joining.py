@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.codec.meta import Meta, meta_text
+from holdfast.codec.meta import Meta
 from holdfast.kernel.appending import alias_of, append, thread_member
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.pages import pass_by
+from holdfast.kernel.threads import members
 from holdfast.model import (
     Entry,
     Kind,
@@ -25,11 +26,10 @@ def join_thread(core: Core, run_id: str) -> None:
     head = _newest(core.journals, run_id)
     if head is None or head.thread is None:
         return
-    member = thread_member(run_id)
+    member = thread_member(run_id, head.owner)
     name = thread_journal(head.thread)
-    if all(
-        meta_text(entry) != member.meta for entry in core.journals.entries(name, damage=pass_by)
-    ):
+    known = members(core.journals, head.thread, newest_first=False, damage=pass_by)
+    if all(dict(one.fields) != {"run": run_id} for one in known):
         core.drive(append(core, name, member))
 
 
@@ -44,9 +44,13 @@ def keep_aliases(core: Core, run_id: str) -> None:
             step = begun.get(meta.begun or "")
             if meta.alias is None or step is None:
                 continue
-            name = alias_journal(check_id("alias", meta.alias))
-            if core.journals.head(name) is None:
-                core.drive(append(core, name, alias_of(checkpoint_id(run_id, step))))
+            alias = check_id("alias", meta.alias)
+            names = {entry.owner: alias_journal(alias, entry.owner)}
+            if core.journals.owner is None:  # who sees all runs finds it by the alias alone
+                names[None] = alias_journal(alias)
+            for name in names.values():
+                if core.journals.head(name) is None:
+                    core.drive(append(core, name, alias_of(checkpoint_id(run_id, step))))
 
 
 def in_thread_order(source: Journals, runs: list[str]) -> Iterator[str]:
@@ -54,10 +58,9 @@ def in_thread_order(source: Journals, runs: list[str]) -> Iterator[str]:
     wanted = set(runs)
     threads = {head.thread for run in runs if (head := _newest(source, run)) and head.thread}
     for thread in sorted(threads):
-        for entry in source.entries(thread_journal(thread), damage=pass_by):
-            run = Meta(entry).run
-            if run in wanted:
-                yield run
+        for member in members(source, thread, newest_first=False, damage=pass_by):
+            if member.run in wanted:
+                yield member.run
 
 
 def _newest(journals: Journals, run: str) -> Entry | None:

@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.checkpoint import RunInfo, run_info, to_micros
-from holdfast.codec.meta import Meta
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.heads import Position, RunHead, label_text
 from holdfast.kernel.core import Core, Pages
-from holdfast.model import CARRY_STATE, Entry, Kind, Status, check_id, thread_journal
+from holdfast.kernel.threads import members
+from holdfast.model import CARRY_STATE, Entry, Status, check_id, thread_journal
 from holdfast.operations.reading import check_limit, newest_readable, outages_named
 from holdfast.store import PAGE, RunFilter
 
@@ -136,10 +136,8 @@ def thread(core: Core, thread_id: str) -> list[RunInfo]:
     name = thread_journal(check_id("thread_id", thread_id))
     found: dict[str, RunInfo] = {}
     with outages_named(name):
-        for member in core.journals.entries(name, newest_first=True):
-            if member.kind != Kind.MEMBER:
-                continue
-            run_id = Meta(member).run
+        for member in members(core.journals, thread_id):
+            run_id = member.run
             info = None if run_id in found else run(core, run_id)
             if info is not None and info.thread_id == thread_id:
                 found[run_id] = info

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 
 from holdfast.codec import envelope, readable, wrapping
 from holdfast.codec.meta import Meta, SealedText, dump_meta
-from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
+from holdfast.errors import BoundOwnerError, CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.branches import FEW
 from holdfast.kernel.core import MAX_STATE_BYTES, Core
 from holdfast.kernel.entries import is_stub
@@ -29,6 +29,7 @@ from holdfast.kernel.proving import Prover
 from holdfast.kernel.writer import writer_for
 from holdfast.keys.data_keys import KeyRow
 from holdfast.model import (
+    HIDDEN,
     Entry,
     Kind,
     Status,
@@ -204,10 +205,14 @@ def _scratch(core: Core, path: Path, run_id: str, lines: list[Numbered], keys: o
     for number, line in lines:
         try:
             entry = _from_line(line)
+            if entry.status != Status.DELETED:
+                _check_owner(core, entry)
             if entry.run not in (run_id, verdict_journal(run_id)):
                 raise ValueError(f"it belongs to another run, {entry.run!r}")
             if store.append([entry]) != [True]:
                 raise ValueError(f"{entry.seq} can't follow the line before it")
+        except BoundOwnerError:
+            raise
         except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ValueError(f"{path}:{number}: not an entry: {error}") from None
         place = entry.run, entry.seq
@@ -244,6 +249,13 @@ def _key_rows(path: Path, keys: object) -> Iterator[KeyRow]:
             yield KeyRow(owner, None, tuple((str(a), str(b), str(c)) for a, b, c in wrapped))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: it holds no data keys: {error}") from None
+
+
+def _check_owner(core: Core, entry: Entry) -> None:
+    """Raise `BoundOwnerError` for a run of another owner than the one that the core is bound to."""
+    owner = core.journals.owner
+    if owner is not None and entry.owner != owner and not entry.run.startswith(HIDDEN):
+        raise BoundOwnerError(owner, entry.owner)
 
 
 def _compare(

@@ -35,7 +35,7 @@ def submit(
 ) -> dict[str, Any]:
     """Record a run, and execute it here; with a `delay`, or if this process ends, a worker does.
 
-    It belongs to who submits it unless another `owner` is given. With the id of a run of the same
+    It belongs to who submits it unless another `owner` is given, or the UI is for one owner. With the id of a run of the same
     flow with the same inputs, nothing is done, and `new` is False. Returns a document as
     `holdfast submit --json` prints it.
     """
@@ -50,7 +50,7 @@ def submit(
     options = RunNames(
         run_id=new_id() if run_id is None else run_id,
         thread_id=thread_id,
-        owner=who if owner is None else owner,
+        owner=owner or site.cp.owner or who,
         labels=dict(labels or {}),
     )
     with _refused_as("labels"):

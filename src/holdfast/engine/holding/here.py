@@ -17,6 +17,7 @@ from holdfast.errors import ConflictError
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core
 from holdfast.kernel.draft import Draft
+from holdfast.kernel.owner_view import owner_view
 from holdfast.kernel.store_view import real_store
 from holdfast.logs import logger
 from holdfast.model import STORE_JOURNAL, Entry, Kind, Status
@@ -138,7 +139,9 @@ def process_of(core: Core) -> Process:
 def running_here(core: Core, run_id: str) -> Run | None:
     """The run of this id in this store, if this process executes it. The first call may block."""
     presence = process_of(core).known_presence(core)
-    return None if presence is None else presence.find(run_id)
+    found = None if presence is None else presence.find(run_id)
+    bound = owner_view(core.journals.store)
+    return found if found is None or bound is None or bound.sees(run_id) else None
 
 
 def simulate(core: Core, process: Process) -> None:

@@ -21,6 +21,7 @@ from langgraph.checkpoint.base import (
 )
 
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer, close_blocking
+from holdfast.engine.door import open_checkpointer
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.integrations.langgraph import listing, thinning
 from holdfast.integrations.langgraph.last_values import LastValues
@@ -62,6 +63,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         self,
         store: Store | str | os.PathLike[str] | Checkpointer | SyncCheckpointer | None = None,
         *,
+        owner: str | None = None,
         allow: Allowed = (),
         serde: Any = None,
         exclusive: bool = False,
@@ -70,6 +72,8 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
 
         A checkpointer that is given is not closed with the saver.
 
+        - `owner`: see and write the threads of this owner only. For a checkpointer that is given, it
+          must be its own.
         - `allow`: types of your own that checkpoints may hold, as classes or (module, name).
           Messages, standard types and LangGraph's own are always allowed; other
           classes are refused when they are saved.
@@ -82,10 +86,12 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         super().__init__(serde=AllowListSerializer(allow) if serde is None else checked(serde))
         if serde is not None and tuple(allow):
             raise ValueError("give allow= or serde=, not both: a serializer has its own allow-list")
+        self._checkpointer: Checkpointer | SyncCheckpointer
         self._owns = not isinstance(store, Checkpointer | SyncCheckpointer)
-        self._checkpointer = (
-            store if isinstance(store, Checkpointer | SyncCheckpointer) else SyncCheckpointer(store)
-        )
+        if isinstance(store, Checkpointer | SyncCheckpointer):
+            self._checkpointer = open_checkpointer(store, owner=owner).checkpointer
+        else:
+            self._checkpointer = SyncCheckpointer(store, owner=owner)
         self._threads = Threads(lambda: self._checkpointer.core)
         self._appender = Appender(lambda: self._checkpointer.core, exclusive=exclusive)
         self._values = LastValues()

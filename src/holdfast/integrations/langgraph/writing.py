@@ -190,6 +190,8 @@ def _at_once(core: Core, run: str, opening: Draft, draft: Draft, deadline: float
     """Submit an entry without waiting, if the head is known; None if it is not."""
     tip = core.journals.tip(run)
     if tip is not None and not tip.exists and not core.journals.writer.full:
+        if core.journals.owner is not None:
+            return None  # another owner may have the id: that must be asked first
         return core.journals.extend(tip, [opening, draft], deadline)
     return append_at_once(core, run, draft, deadline)
 
