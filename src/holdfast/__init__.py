@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from holdfast.manager import CheckpointManager
     from holdfast.migrations import Migrations
     from holdfast.model import CheckpointType, Status
+    from holdfast.operations.attesting import check_attestation
     from holdfast.operations.diff import Diff
     from holdfast.operations.verifying import Integrity
     from holdfast.retention import Retention
@@ -95,6 +96,7 @@ __all__ = [
     "VerificationStatus",
     "WorkerEvent",
     "WorkerInfo",
+    "check_attestation",
     "current_step",
     "durable",
     "new_id",
@@ -134,6 +136,7 @@ _WHERE: Final = {
     "manager": ("CheckpointManager",),
     "migrations": ("Migrations",),
     "model": ("CheckpointType", "Status"),
+    "operations.attesting": ("check_attestation",),
     "operations.diff": ("Diff",),
     "operations.verifying": ("Integrity",),
     "retention": ("Retention",),

@@ -33,6 +33,7 @@ from holdfast.keys.sealing import sealer_of
 from holdfast.migrations import Migrations
 from holdfast.model import check_id
 from holdfast.operations import (
+    attesting,
     copying,
     deleting,
     forgetting,
@@ -100,6 +101,7 @@ class _Operations(HasOperations):
     cut_over = reads(rekeying.cut_over)
 
     verify = reads(verifying.verify)
+    attest = reads(attesting.attest)
     export_run = reads(transfer.export_run)
     export_checkpoints = reads(tables.export_checkpoints)
     export_runs = reads(transfer.export_runs)

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from holdfast.codec import readable
+from holdfast.codec.redaction import HIDDEN, is_secret, redacted
 from holdfast.operations.diff import diff_values
-from holdfast.views.redaction import HIDDEN, is_secret, redacted, redacted_diff
+from holdfast.views.redaction import redacted_diff
 
 SECRET = (
     *("password", "PASSWORD", "db_password", "dbPassword", "DB-PASSWORD", "password2", "passwd"),

@@ -9,8 +9,8 @@ import pytest
 from starlette.testclient import TestClient
 
 import holdfast as hf
+from holdfast.codec.redaction import redacted
 from holdfast.views.forms import form_of
-from holdfast.views.redaction import redacted
 from holdfast.workflow import step, workflow
 from tests.web.conftest import Serving
 from tests.web.test_actions import hidden, post

@@ -39,6 +39,7 @@ SECTIONS: Final = {
     },
     "Trust": {
         "verify": "check stored bytes, and claims about the world",
+        "attest": "what a run claims and what was found, signed, for others",
         "doctor": "what is wrong with a store, and what to do about it",
     },
     "Keep, move, delete": {

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from typing import Any, Final, NamedTuple
 
+from holdfast.codec.redaction import HIDDEN
 from holdfast.codec.summaries import is_summarised
 from holdfast.errors.base import one_line
 from holdfast.operations.diff import Change, Diff
 from holdfast.views.legible import Text, escaped, preview
-from holdfast.views.redaction import HIDDEN, redacted_diff
+from holdfast.views.redaction import redacted_diff
 
 MOST: Final = 300
 """Changes that are shown at once."""

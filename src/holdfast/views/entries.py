@@ -6,12 +6,12 @@ from holdfast.checkpoint import to_datetime
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec import readable
 from holdfast.codec.meta import Meta
+from holdfast.codec.redaction import redacted
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.pages import pass_by
 from holdfast.model import Entry, Kind
 from holdfast.views.errors import NotFoundError
 from holdfast.views.legible import Text, legible, preview
-from holdfast.views.redaction import redacted
 
 KINDS: Final = tuple(kind.value for kind in Kind if kind not in (Kind.MEMBER, Kind.VERDICT))
 """What an entry of a run can be."""

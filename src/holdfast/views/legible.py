@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
+from holdfast.codec.redaction import HIDDEN, redacted
 from holdfast.codec.summaries import is_summarised, summary
 from holdfast.errors.base import one_line
 from holdfast.integrations.langgraph import plain
 from holdfast.views.messages import said, who
-from holdfast.views.redaction import HIDDEN, redacted
 from holdfast.views.words import size
 
 T = TypeVar("T")

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from holdfast.checkpoint import CheckpointInfo, to_datetime, to_micros
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec.meta import Meta, claimed_so_far, may_claim
+from holdfast.codec.redaction import redacted
 from holdfast.errors import CheckpointCorruptedError, HoldfastError
 from holdfast.errors.base import one_line
 from holdfast.evidence.trust import storing
@@ -22,7 +23,6 @@ from holdfast.heads import HOUR
 from holdfast.kernel.core import Core
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, verdict_journal
 from holdfast.store import RunFilter
-from holdfast.views.redaction import redacted
 from holdfast.views.statistics import Window, periods
 
 MOST_RUNS: Final = 2000

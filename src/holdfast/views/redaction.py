@@ -1,83 +1,12 @@
-"""Hides what looks like a secret from those who look at values on pages and over HTTP.
-
-A field counts as secret by its name alone: `password`, `client_secret`, `apiKey`, `Authorization`.
-Numbers, booleans and None are shown whatever their name is: `tokens_used: 12` is no secret. Besides
-fields, the passwords in URLs are hidden. This is about what is shown: the store has the values as
-they are, and so do the command line and exports.
-"""
+"""Hides what looks like a secret in timelines and differences; see `holdfast.codec.redaction`."""
 
 import json
-import re
 from collections.abc import Sequence
-from typing import Any, Final
 
+from holdfast.codec.redaction import MAP, hidden, is_secret, redacted
 from holdfast.model import Kind
 from holdfast.operations.diff import Change, Diff
 from holdfast.operations.timeline import Moment
-
-
-class AsIs(dict[str, Any]):
-    """An object that says what values have to be, such as a JSON Schema: no value is in it."""
-
-
-HIDDEN: Final = "•••••"
-"""Shown instead of a secret."""
-
-_SECRETS: Final = frozenset(
-    (
-        *("password", "passwords", "passwd", "passphrase", "pwd", "passcode"),
-        *("secret", "secrets", "credential", "credentials", "token", "jwt", "bearer"),
-        *("authorization", "cookie", "cookies", "apikey", "apikeys", "authtoken", "accesstoken"),
-        *("refreshtoken", "secretkey", "privatekey", "accesskey", "clientsecret", "otp"),
-    )
-)
-_KEYS: Final = frozenset(
-    ("api", "private", "secret", "access", "signing", "encryption", "auth", "master", "ssh", "hmac")
-)
-_TOKENS: Final = frozenset(("access", "api", "auth", "bearer", "refresh", "session", "id"))
-_SUFFIXES: Final = frozenset(
-    ("hash", "hashed", "value", "text", "plain", "raw", "encoded", "base64", "b64", "pem", "json")
-)
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-# The password ends at the last @ of a word, and a port is none. It has a limit: texts may be long.
-_IN_URL: Final = re.compile(
-    r"(\b[a-zA-Z][a-zA-Z0-9+.-]{0,20}://[^\s/?#:@]{0,100}:)(?!\d{1,5}(?:[/?#]|$))[^\s\"'<>]{1,300}(?=@)"
-)
-_MAP: Final = "$map"  # of the readable form: pairs of a key and a value
-_NAMES: Final = ("name", "key", "header")
-
-
-def is_secret(name: str) -> bool:
-    """Whether a field of this name looks like a secret, however it is written."""
-    words = [word.lower() for word in _WORD.findall(name[:200])]
-    while words and (words[-1] in _SUFFIXES or words[-1].isdigit()):
-        words.pop()
-    if not words:
-        return False
-    last, before = words[-1], words[-2] if len(words) > 1 else ""
-    if last in _SECRETS:
-        return True
-    if last in ("key", "keys"):
-        return before in _KEYS
-    return last == "tokens" and before in _TOKENS
-
-
-def redacted(value: Any) -> Any:
-    """A value in JSON's form, with what looks like a secret hidden at any depth."""
-    match value:
-        case str():
-            return _IN_URL.sub(rf"\1{HIDDEN}", value) if "://" in value else value
-        case AsIs():
-            return value
-        case dict():
-            named = _value_of_a_secret(value)
-            return {
-                key: _hidden(item) if is_secret(key) or key == named else _below(key, item)
-                for key, item in value.items()
-            }
-        case list() | tuple():
-            return [redacted(item) for item in value]
-    return value
 
 
 def redacted_moment(moment: Moment) -> Moment:
@@ -97,36 +26,10 @@ def redacted_diff(diff: Diff) -> Diff:
 
 def _change(change: Change) -> Change:
     # Of a pair in a map whose keys are no texts, the key is not known here.
-    hide = _MAP in change.path or any(is_secret(part) for part in _texts(change.path))
-    show = _hidden if hide else redacted
+    hide = MAP in change.path or any(is_secret(part) for part in _texts(change.path))
+    show = hidden if hide else redacted
     return change._replace(old=show(change.old), new=show(change.new))
 
 
 def _texts(path: Sequence[str | int]) -> list[str]:
     return [part for part in path if isinstance(part, str)]
-
-
-def _below(key: str, item: Any) -> Any:
-    if key != _MAP or not isinstance(item, list):
-        return redacted(item)
-    return [_pair(pair) for pair in item]
-
-
-def _pair(pair: Any) -> Any:
-    match pair:
-        case [str() as key, value] if is_secret(key):
-            return [key, _hidden(value)]
-    return redacted(pair)
-
-
-def _value_of_a_secret(fields: dict[str, Any]) -> str | None:
-    """The field with the value where another has the name, as lists of headers have them."""
-    if "value" not in fields:
-        return None
-    names = (fields.get(name) for name in _NAMES)
-    return "value" if any(isinstance(name, str) and is_secret(name) for name in names) else None
-
-
-def _hidden(value: Any) -> Any:
-    """What to show of a secret: that it is one, if it is text or holds anything."""
-    return HIDDEN if isinstance(value, str | list | tuple | dict) and value else value

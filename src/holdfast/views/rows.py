@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple
 from holdfast.checkpoint import RunInfo
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec.meta import Meta
+from holdfast.codec.redaction import redacted
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.errors.base import one_line
 from holdfast.kernel.pages import pass_by
 from holdfast.model import Entry, Kind, Status, verdict_journal
 from holdfast.views import runs, words
 from holdfast.views.pauses import pause_of
-from holdfast.views.redaction import redacted
 from holdfast.views.shapes import Shape, shape_of
 
 _LONGEST: Final = 160  # characters of a note

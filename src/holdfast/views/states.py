@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, to_datetime
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec import readable
+from holdfast.codec.redaction import redacted
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.entries import is_live, state_seq
 from holdfast.kernel.pages import pass_by
@@ -18,7 +19,6 @@ from holdfast.operations.reading import is_folded, newest_readable
 from holdfast.views import threads
 from holdfast.views.differences import Differences, differences
 from holdfast.views.legible import Field, at_pointer, escaped, fields_of, preview, text_of
-from holdfast.views.redaction import redacted
 
 FIELDS: Final = 100
 """Keys of a state that are shown at once."""

@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import Checkpoint
 from holdfast.codec import readable
+from holdfast.codec.redaction import HIDDEN, redacted
 from holdfast.codec.values import MAX_DEPTH, same
 from holdfast.operations.forking import SAME
-from holdfast.views.redaction import HIDDEN, redacted
 from holdfast.web.statuses import InvalidFieldError
 
 LARGEST: Final = 256 << 10

@@ -14,9 +14,9 @@ from starlette.responses import HTMLResponse, Response
 
 from holdfast import __version__
 from holdfast.checkpoint import to_datetime
+from holdfast.codec.redaction import redacted
 from holdfast.views import words
 from holdfast.views.commands import PLACEHOLDER
-from holdfast.views.redaction import redacted
 from holdfast.web.site import Site
 
 STATIC: Final = Path(__file__).parent / "static"

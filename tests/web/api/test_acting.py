@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from holdfast import SyncCheckpointer
-from holdfast.views.redaction import HIDDEN
+from holdfast.codec.redaction import HIDDEN
 from tests.waiting import wait_until
 from tests.web.api.conftest import API, etl
 from tests.web.conftest import Serving

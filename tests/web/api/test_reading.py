@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from holdfast import SyncCheckpointer
-from holdfast.views.redaction import HIDDEN
+from holdfast.codec.redaction import HIDDEN
 from tests.web.api.conftest import API, Cli
 from tests.web.conftest import Serving
 

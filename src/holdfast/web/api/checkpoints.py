@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from holdfast.checkpoint import CheckpointInfo, RunInfo
+from holdfast.codec.redaction import redacted
 from holdfast.integrations.mcp.limits import select
 from holdfast.model import checkpoint_id
 from holdfast.views import comparing, runs
 from holdfast.views import run as one_run
-from holdfast.views.redaction import redacted, redacted_diff
+from holdfast.views.redaction import redacted_diff
 from holdfast.web.api.capping import capped
 from holdfast.web.api.declaring import MOST_SEQ, Call, flag, get, limit, number, text
 from holdfast.web.api.problems import ProblemError

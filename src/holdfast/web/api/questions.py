@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from holdfast.checkpoint import RunInfo
+from holdfast.codec.redaction import AsIs
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import Question
 from holdfast.views import threads
 from holdfast.views.questions import document
-from holdfast.views.redaction import AsIs
 from holdfast.web.api.declaring import Call, flag, get, identity, limit
 from holdfast.web.api.schemas import COUNT, many, named, record
 

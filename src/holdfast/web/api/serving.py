@@ -15,10 +15,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from holdfast.codec.ascii_json import to_ascii
+from holdfast.codec.redaction import redacted
 from holdfast.engine.people.fitting import problems_with
 from holdfast.errors import InvalidIdError
 from holdfast.views import runs
-from holdfast.views.redaction import redacted
 from holdfast.web import paths  # noqa: F401 - ids in routes
 from holdfast.web.api import problems
 from holdfast.web.api.declaring import JSON, RUN_ID, Call, Endpoint, Field

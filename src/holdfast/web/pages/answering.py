@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from holdfast.codec.redaction import redacted
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import FAIL, Question
 from holdfast.errors import HoldfastError, InvalidAnswerError
@@ -17,7 +18,6 @@ from holdfast.model import OF_CHILD
 from holdfast.views import continuing, forms
 from holdfast.views.forms import Field, FieldError
 from holdfast.views.questions import recorded
-from holdfast.views.redaction import redacted
 from holdfast.views.runs import of_id
 from holdfast.views.values import plain
 from holdfast.web import actions

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from holdfast.checkpoint import RunInfo
+from holdfast.codec.redaction import redacted
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import FAIL, Question
 from holdfast.errors import HoldfastError
@@ -15,7 +16,6 @@ from holdfast.views import continuing, forms, threads
 from holdfast.views.commands import Commands
 from holdfast.views.forms import Field
 from holdfast.views.pauses import pause_of
-from holdfast.views.redaction import redacted
 from holdfast.views.values import plain
 from holdfast.web import actions
 from holdfast.web.rendering import action_path, with_query

@@ -6,9 +6,9 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.codec import readable
 from holdfast.codec.meta import Meta
+from holdfast.codec.redaction import redacted
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.views.legible import INLINE, Field, fields_of, legible
-from holdfast.views.redaction import redacted
 from holdfast.views.steps import Steps
 from holdfast.web.pages.shown_run import ShownRun
 from holdfast.web.rendering import run_path

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from holdfast.codec import readable
+from holdfast.codec.redaction import redacted
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.model import CARRY_STATE, Kind
 from holdfast.views import states, threads
@@ -18,7 +19,6 @@ from holdfast.views.commands import Commands
 from holdfast.views.differences import Differences
 from holdfast.views.errors import NotFoundError
 from holdfast.views.legible import LARGEST, Text, legible, text_of
-from holdfast.views.redaction import redacted
 from holdfast.views.step_detail import Detail, Tried, detail_of
 from holdfast.views.steps import Execution
 from holdfast.web.downloads import attachment
