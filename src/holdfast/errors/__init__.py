@@ -10,11 +10,11 @@ HoldfastError
 │   │   └── ThreadNotFoundError       no such thread, or nothing of this flow in it
 │   ├── CheckpointCorruptedError      stored bytes are not what was written (also a ValueError)
 │   │   ├── UnknownFormatError        a newer version may have written them
+│   │   ├── KeyDestroyedError         its owner was forgotten: nobody can read it any more
 │   │   ├── PlaintextError            not encrypted, where everything must be
 │   │   └── SignatureError            not signed by a trusted key, where everything must be
 │   ├── KeyMissingError               encrypted or signed, and the key was not given
 │   ├── WrongKeyError                 another key than was used has this id
-│   ├── KeyDestroyedError             its owner was forgotten: nobody can read it any more
 │   ├── SerializeError                a value can't be stored; `path` leads to it (also a TypeError)
 │   ├── ReviveError                   stored data does not fit the type asked for (also a TypeError)
 │   │   └── UnknownCodecError         its codec is not registered in this process

@@ -40,15 +40,11 @@ class WrongKeyError(CheckpointError):
     )
 
 
-class KeyDestroyedError(CheckpointError):
+class KeyDestroyedError(CheckpointCorruptedError):
     """The owner of the run was forgotten, and the key with it: nobody can read it any more."""
 
-    run_id: str
-    seq: int | None = None
-    _text = (
-        "run {run_id!r} can't be read by anyone: its owner was forgotten, and the key was "
-        "destroyed; delete the run"
-    )
+    def __str__(self) -> str:
+        return f"run {self.run_id!r} can't be read by anyone: {self.reason}; delete the run"
 
 
 class PlaintextError(CheckpointCorruptedError):

@@ -76,4 +76,6 @@ def confirm(journals: Journals, entry: Entry) -> None:
         return
     stored = envelope.glance(entry)
     if stored.is_sealed and not sealer.keys.is_current(entry.owner, stored.sealed[:4]):
-        raise KeyDestroyedError(entry.run, entry.seq)
+        raise KeyDestroyedError(
+            entry.run, entry.seq, "its owner was forgotten, and the key destroyed"
+        )

@@ -92,7 +92,9 @@ class DataKeys:
             if key.id == key_id:
                 return key
         if key_id.hex() in row.destroyed:
-            raise KeyDestroyedError(entry.run, entry.seq)
+            raise KeyDestroyedError(
+                entry.run, entry.seq, "its owner was forgotten, and the key destroyed"
+            )
         reason = f"the data key {key_id.hex()} that it was encrypted with is not in this store"
         raise CheckpointCorruptedError(entry.run, entry.seq, reason)
 
