@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from holdfast.keys.keyring import ENVIRONMENT
+from holdfast.urls import open_store
 
 OPTIONS: Final = (
     click.Option(
@@ -13,6 +14,12 @@ OPTIONS: Final = (
         metavar="FILE",
         envvar="HOLDFAST_KEY_FILE",
         help="The keyring of an encrypted store.",
+    ),
+    click.Option(
+        ["--key-store"],
+        metavar="URL",
+        envvar="HOLDFAST_KEY_STORE",
+        help="Where the data keys are, if they are not in the store itself.",
     ),
     click.Option(
         ["--sign-key"],
@@ -34,6 +41,7 @@ class Keys(NamedTuple):
     """Where the keys are."""
 
     ring: str | None = None
+    store: str | None = None
     sign: str | None = None
     trusted: tuple[str, ...] = ()
 
@@ -43,8 +51,11 @@ class Keys(NamedTuple):
         if self.ring is not None or os.environ.get(ENVIRONMENT):
             from holdfast.keys.keyring import Keyring
 
+            kept = None if self.store is None else open_store(self.store)
             found["key"] = (
-                Keyring.from_environment() if self.ring is None else Keyring.from_file(self.ring)
+                Keyring.from_environment(data_keys=kept)
+                if self.ring is None
+                else Keyring.from_file(self.ring, data_keys=kept)
             )
         if self.sign is not None:
             from holdfast.keys.signing import SigningKey

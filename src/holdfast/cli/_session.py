@@ -65,11 +65,12 @@ def as_command(*examples: str) -> Callable[[Callable[..., None]], Command]:
             store: str | None,
             as_json: bool,
             key_file: str | None,
+            key_store: str | None,
             sign_key: str | None,
             trusted: tuple[str, ...],
             **arguments: Any,
         ) -> None:
-            fn(Session(store, as_json, Keys(key_file, sign_key, trusted)), **arguments)
+            fn(Session(store, as_json, Keys(key_file, key_store, sign_key, trusted)), **arguments)
 
         made = click.command(fn.__module__.rpartition(".")[2].rstrip("_"), cls=Command)(run)
         made.params += _COMMON

@@ -48,7 +48,7 @@ class DataKeys:
     """Reads, makes, wraps anew and destroys the data keys of one store. Blocks, thread-safe."""
 
     def __init__(self, store: Store, ring: Keyring, clock: Clock, entropy: Entropy) -> None:
-        self._store = store
+        self._store = ring.data_keys or store
         self._ring = ring
         self._clock = clock
         self._entropy = entropy

@@ -12,6 +12,7 @@ from typing import Final, NoReturn
 from holdfast.errors import KeyMissingError, WrongKeyError
 from holdfast.keys.crypto import NONCE, aes_gcm, opens
 from holdfast.keys.key_files import check_key_id, read_keys
+from holdfast.store import Store
 
 KEY_BYTES: Final = 32
 ENVIRONMENT: Final = "HOLDFAST_KEYS"
@@ -23,37 +24,42 @@ Fetch = Callable[[str], bytes]
 class Keyring:
     """Named keys of 32 bytes. The last one encrypts, and all of them decrypt.
 
-    A key is given as bytes, or as text in base64. `holdfast keygen` makes a file of them.
+    A key is given as bytes, or as text in base64. `holdfast keygen` makes a file of them. The keys
+    that it encrypts, the data keys, are kept beside the runs; with `data_keys`, in another store,
+    so that no backup of the runs holds them. Use one such store for each store of runs.
     """
 
-    def __init__(self, keys: Mapping[str, bytes | str]) -> None:
+    def __init__(self, keys: Mapping[str, bytes | str], *, data_keys: Store | None = None) -> None:
         if not keys:
             raise ValueError("a keyring needs at least one key; `holdfast keygen` makes one")
         self._known = {check_key_id(name): _key(name, key) for name, key in keys.items()}
         self._fetch: Fetch | None = None
+        self.data_keys = data_keys
         self._newest = list(self._known)[-1]
 
     @classmethod
-    def from_environment(cls, variable: str = ENVIRONMENT) -> Keyring:
+    def from_environment(
+        cls, variable: str = ENVIRONMENT, *, data_keys: Store | None = None
+    ) -> Keyring:
         """The keys in an environment variable: `2025=BASE64,2026=BASE64`, the newest last."""
         text = os.environ.get(variable, "").strip()
         if not text:
             raise ValueError(f"{variable} is not set; set it to ID=KEY, the key in base64")
         pairs = [part.strip().partition("=") for part in text.split(",") if part.strip()]
-        return cls({name.strip(): key.strip() for name, _, key in pairs})
+        return cls({name.strip(): key.strip() for name, _, key in pairs}, data_keys=data_keys)
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike[str]) -> Keyring:
+    def from_file(cls, path: str | os.PathLike[str], *, data_keys: Store | None = None) -> Keyring:
         """The keys in a file that only its owner can read, one `ID: BASE64` a line, newest last."""
-        return cls(read_keys(path))
+        return cls(read_keys(path), data_keys=data_keys)
 
     @classmethod
-    def from_callback(cls, fetch: Fetch, *, newest: str) -> Keyring:
+    def from_callback(cls, fetch: Fetch, *, newest: str, data_keys: Store | None = None) -> Keyring:
         """Keys that a function returns, given their id; it raises `LookupError` if there is none.
 
         It is called once for each id that is needed.
         """
-        ring = cls({newest: fetch(newest)})
+        ring = cls({newest: fetch(newest)}, data_keys=data_keys)
         ring._fetch = fetch
         return ring
 
