@@ -45,7 +45,7 @@ class Keys(NamedTuple):
     sign: str | None = None
     trusted: tuple[str, ...] = ()
 
-    def opened(self) -> dict[str, Any]:
+    def opened(self, *, signing: bool = True) -> dict[str, Any]:
         """What a checkpointer is opened with. Raises `KeyFileError`, `ValueError`."""
         found: dict[str, Any] = {}
         if self.ring is not None or os.environ.get(ENVIRONMENT):
@@ -57,7 +57,7 @@ class Keys(NamedTuple):
                 if self.ring is None
                 else Keyring.from_file(self.ring, data_keys=kept)
             )
-        if self.sign is not None:
+        if self.sign is not None and signing:
             from holdfast.keys.signing import SigningKey
 
             found["sign"] = SigningKey.from_file(self.sign)

@@ -115,11 +115,6 @@ ask_workers: Final = option(
     type=duration,
 )
 reason: Final = option("--reason TEXT", "Why; it is kept in the run's history.", default="")
-sign_key: Final = option(
-    "--sign-key FILE",
-    "Your private key, from `holdfast keygen --sign`.",
-    type=click.Path(exists=True, dir_okay=False),
-)
 by: Final = option("--by NAME", "Who does it; it is kept in the run's history.")
 inputs: Final = together(
     option(

@@ -114,14 +114,19 @@ class Session:
             self.where = _store_of(own).url
 
     @contextmanager
-    def opened(self, *, new: bool = False, **options: Any) -> Iterator[SyncCheckpointer]:
-        """The store, open. One that is not there is an error, unless it may be `new`."""
+    def opened(
+        self, *, new: bool = False, signing: bool = True, **options: Any
+    ) -> Iterator[SyncCheckpointer]:
+        """The store, open. One that is not there is an error, unless it may be `new`.
+
+        Without `signing`, nothing is to be saved, and --sign-key is for something else.
+        """
         if not new:
             self.require_store()
         store: Any = self.url
         if self.own is not None and not isinstance(self.own, str | os.PathLike):
             store = _store_of(self.own)
-        options |= {"owner": self.owner, **self.keys.opened()}
+        options |= {"owner": self.owner, **self.keys.opened(signing=signing)}
         with SyncCheckpointer(store, **options) as checkpointer:
             if not new and not checkpointer.store.exists():
                 raise _no_store(checkpointer.store.url)

@@ -8,7 +8,7 @@ import click
 
 from holdfast.cli import _show
 from holdfast.cli._exits import FailedError
-from holdfast.cli._options import option, sign_key
+from holdfast.cli._options import option
 from holdfast.cli._runs import find_run, run_argument, with_children
 from holdfast.cli._session import Session, as_command
 from holdfast.errors import KeyFileError
@@ -25,7 +25,6 @@ from holdfast.views import threads, words
     "holdfast attest --check nightly-31.intoto.jsonl --public-key ci.key.pub",
 )
 @run_argument(required=False)
-@sign_key
 @option(
     "--out FILE", "Where to write it; by default RUN.intoto.jsonl.", type=click.Path(dir_okay=False)
 )
@@ -44,7 +43,6 @@ from holdfast.views import threads, words
 def command(
     session: Session,
     run: str | None,
-    sign_key: str | None,
     out: str | None,
     check: str | None,
     public_keys: tuple[str, ...],
@@ -59,18 +57,18 @@ def command(
     --check needs no store: only the file, and the public keys of those who may have signed it.
     """
     if check is not None:
-        if run or sign_key or out:
+        if run or out:
             raise click.UsageError("--check takes a file and --public-key, and nothing else")
         if not public_keys:
             raise click.UsageError("say who may have signed: --public-key FILE")
         _check(session, check, public_keys)
         return
-    if run is None or sign_key is None:
+    if run is None or session.keys.sign is None:
         raise click.UsageError("give a run and a key: RUN --sign-key FILE, or --check FILE")
     if public_keys:
         raise click.UsageError("--public-key is for --check")
-    key = SigningKey.from_file(sign_key)
-    with session.opened() as cp:
+    key = SigningKey.from_file(session.keys.sign)
+    with session.opened(signing=False) as cp:
         info = find_run(cp, run)
         threads.refuse(info)
         names = list(with_children(cp, [info]))
