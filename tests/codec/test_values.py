@@ -22,6 +22,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from holdfast.codec.readable import from_json
 from holdfast.codec.scalars import MAX_INT_BYTES
 from holdfast.codec.values import MAX_DEPTH, decode, encode
 from holdfast.errors import SerializeError
@@ -471,3 +472,31 @@ def test_the_stored_format_does_not_change() -> None:
     for text, value in stored.items():
         assert encode(value).hex() == text
         assert same(decode(bytes.fromhex(text)), value)
+
+
+def test_members_that_were_chosen_to_have_one_hash_are_refused_in_time() -> None:
+    """A set of them takes time by the square of their number: of 60 MB, days."""
+    alike = [number * sys.hash_info.modulus for number in range(1, 500_001)]
+    packed = ormsgpack.packb([ormsgpack.Ext(17, n.to_bytes(16, "big", signed=True)) for n in alike])
+    head = packed[:5]
+    for code in (2, 3, 4):  # set, frozenset, map
+        mark = ormsgpack.packb(ormsgpack.Ext(code, b""))
+        count = int.from_bytes(head[1:], "big") + 1
+        with pytest.raises(ValueError, match="the same hash"):
+            decode(head[:1] + count.to_bytes(4, "big") + mark + packed[5:])
+    tree = [{"$int": str(n)} for n in alike[:50_000]]
+    with pytest.raises(ValueError, match="the same hash"):
+        from_json({"$set": tree})
+    with pytest.raises(ValueError, match="the same hash"):
+        from_json({"$map": [[member, 1] for member in tree]})
+
+
+def test_members_with_few_hashes_come_back_or_are_refused_when_they_are_saved() -> None:
+    powers = {sign * 2.0**exponent for exponent in range(-1074, 1024) for sign in (1, -1)}
+    assert len(set(map(hash, powers))) < len(powers) / 10
+    assert decode(encode(powers)) == powers
+    assert decode(encode(dict.fromkeys(map(Decimal, powers)))) == dict.fromkeys(powers)
+    alike = {number * sys.hash_info.modulus for number in range(1, 2000)}
+    for value in (alike, dict.fromkeys(alike)):
+        with pytest.raises(SerializeError, match="store a list instead"):
+            encode(value)

@@ -28,6 +28,7 @@ from itertools import repeat
 from typing import Any, Final
 
 from holdfast.codec.arrays import is_numpy, put_together, take_apart
+from holdfast.codec.hashes import TOO_ALIKE, are_alike
 from holdfast.codec.registry import Coded
 from holdfast.codec.scalars import SCALARS
 from holdfast.codec.values import MAX_DEPTH, decode, decode_data, encode
@@ -202,11 +203,16 @@ def _tagged(tag: str, inner: Any, depth: int, coded: list[Coded]) -> Any:
     if tag == "$map":
         if not all(type(pair) is list and len(pair) == 2 for pair in inner):
             raise ValueError("$map takes pairs of a key and a value")
-        keys = map(_value, (key for key, _ in inner), repeat(depth + 1), repeat(coded))
+        keys = list(map(_value, (key for key, _ in inner), repeat(depth + 1), repeat(coded)))
+        if are_alike(keys):
+            raise ValueError(TOO_ALIKE)
         items = map(_value, (item for _, item in inner), repeat(depth + 1), repeat(coded))
         made: Any = dict(zip(keys, items, strict=True))
     else:
-        made = _MEMBER_TAGS[tag](map(_value, inner, repeat(depth + 1), repeat(coded)))
+        members = list(map(_value, inner, repeat(depth + 1), repeat(coded)))
+        if tag != "$tuple" and are_alike(members):
+            raise ValueError(TOO_ALIKE)
+        made = _MEMBER_TAGS[tag](members)
     if len(made) != len(inner):
         raise ValueError(f"{tag} holds the same key or member twice")
     return made

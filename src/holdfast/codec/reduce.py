@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sized
+from contextlib import suppress
 from enum import Enum
 from pathlib import PurePath
 from typing import Any, Final
@@ -13,6 +14,7 @@ from ormsgpack import Ext, packb
 
 from holdfast.codec.arrays import is_numpy, take_apart
 from holdfast.codec.fields import stored_fields
+from holdfast.codec.hashes import TOO_ALIKE, are_alike
 from holdfast.codec.paths import Misplaced, key_step
 from holdfast.codec.registry import BY_TYPE, FAMILIES, Coded, codec_for, registered
 from holdfast.codec.scalars import SCALARS, plain_scalar
@@ -136,6 +138,9 @@ class Rebuilder:
             decoded = self._decode(packb(rebuilt, option=PASS_ALL_KEYS))
         except ReviveError as error:
             raise Misplaced(f"{role} would not come back: {error.reason}") from error
+        with suppress(TypeError):  # the first of them without a hash is named below
+            if are_alike(decoded):
+                raise Misplaced(f"{TOO_ALIKE}, and would take long to load; store a list instead")
         for member, came_back in zip(members, decoded, strict=True):
             name = type(member).__name__
             try:
@@ -256,7 +261,7 @@ def _refusal(value: object) -> str:
 
 def _reduce_set(value: Any) -> Any:
     # Other members may come back unhashable, or equal to each other; `Rebuilder` finds out.
-    if not _SAFE_MEMBERS.issuperset(map(type, value)):
+    if not _SAFE_MEMBERS.issuperset(map(type, value)) or are_alike(value):
         raise TypeError("members to be looked at")
     return [_SET if isinstance(value, set) else _FROZENSET, *value]
 

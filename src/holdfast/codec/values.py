@@ -31,6 +31,7 @@ import ormsgpack
 from ormsgpack import packb, unpackb
 
 from holdfast.codec.arrays import put_together
+from holdfast.codec.hashes import TOO_ALIKE, are_alike
 from holdfast.codec.paths import Misplaced, key_step
 from holdfast.codec.reduce import (
     ARRAY,
@@ -183,6 +184,8 @@ def _build_value(items: list[Any]) -> object:
 
 def _unique(items: list[Any]) -> list[Any]:
     try:
+        if are_alike(items):
+            raise ValueError(TOO_ALIKE)
         if len(set(items)) != len(items):
             raise ValueError("the same key or member twice")
     except TypeError as error:
