@@ -131,7 +131,7 @@ def edited(one: Forged, edit: Edit) -> Forged:
 
 @given(st.sampled_from([life.run for life in LIVES]), st.integers(0, 5), st.integers(0, 30), edits)
 @settings(
-    max_examples=examples(60),
+    max_examples=examples(40),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
