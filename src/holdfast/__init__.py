@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from holdfast.manager import CheckpointManager
     from holdfast.migrations import Migrations
     from holdfast.model import CheckpointType, Status
+    from holdfast.operations.anchor_files import Anchor
     from holdfast.operations.attesting import check_attestation
     from holdfast.operations.diff import Diff
     from holdfast.operations.verifying import Integrity
@@ -63,6 +64,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "NOT_SAVED",
+    "Anchor",
     "Call",
     "Change",
     "Checkpoint",
@@ -136,6 +138,7 @@ _WHERE: Final = {
     "manager": ("CheckpointManager",),
     "migrations": ("Migrations",),
     "model": ("CheckpointType", "Status"),
+    "operations.anchor_files": ("Anchor",),
     "operations.attesting": ("check_attestation",),
     "operations.diff": ("Diff",),
     "operations.verifying": ("Integrity",),

@@ -33,6 +33,8 @@ from holdfast.keys.sealing import sealer_of
 from holdfast.migrations import Migrations
 from holdfast.model import check_id
 from holdfast.operations import (
+    anchor_checks,
+    anchoring,
     attesting,
     copying,
     deleting,
@@ -101,6 +103,9 @@ class _Operations(HasOperations):
     cut_over = reads(rekeying.cut_over)
 
     verify = reads(verifying.verify)
+    verify_chain = reads(verifying.verify_chain)
+    anchor = reads(anchoring.anchor)
+    verify_anchor = reads(anchor_checks.verify_anchor)
     attest = reads(attesting.attest)
     export_run = reads(transfer.export_run)
     export_checkpoints = reads(tables.export_checkpoints)

@@ -266,6 +266,12 @@ SHARED: Final = tuple(
 """What the names of the journals begin with that keep processes apart: they belong to no owner."""
 
 
+def is_passing(run: str) -> bool:
+    """Whether this is a journal of which only the newest entry counts, and that only for a while."""
+    name = run[1:].partition(HIDDEN)[0] if run.startswith(HIDDEN) else ""
+    return name in ("process", "permit", "request", "vote")
+
+
 def thread_journal(thread: str) -> str:
     """The journal beside the runs that lists a thread's runs in the order they were opened.
 

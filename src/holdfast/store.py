@@ -143,6 +143,9 @@ class Store(ABC):
     shared: ClassVar[bool] = True
     """Whether several processes may use it at once."""
 
+    expires: bool = False
+    """Whether runs may vanish by themselves, without a tombstone, after some time (a ttl)."""
+
     lasting: ClassVar[str] = "use a store on a real disk"
     """What the user should do so that the store survives a power loss."""
 

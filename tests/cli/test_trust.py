@@ -224,3 +224,63 @@ def test_the_doctor_says_who_else_can_reach_the_store(cli: Cli) -> None:
     done = cli("doctor")
     assert f"✓ access: its group can write to {file}" in done.out
     assert f"✓ access: everyone can read {file}" in done.out
+
+
+def test_histories_are_proved_without_looking_at_claims(
+    cli: Cli, plain: hf.SyncCheckpointer
+) -> None:
+    plain.save("other", {"n": 1}, thread_id="t")
+    plain.clear("other")
+    whole = cli("verify", "--chain", "--json")
+    assert (whole.code, whole.json["chain"]["runs"]) == (0, 2)
+    assert cli("verify", "--chain").out.startswith("proved  2 runs and 1 journal beside them: ")
+    one = cli("verify", "--chain", "plain").out
+    assert one == (
+        "proved  1 run and 0 journals beside them: 5 entries, 5 proved by the chain, "
+        "0 rewritten since, 0 deleted\n"
+    )
+    assert cli("verify", "--chain", "nowhere").code == Exit.NOT_FOUND
+    damage(2)
+    damaged = cli("verify", "--chain")
+    assert damaged.code == Exit.FAILED
+    assert "✗ plain-run@2: " in damaged.out
+
+
+def test_an_index_that_hides_a_run_is_a_problem_of_the_chain(
+    cli: Cli, plain: hf.SyncCheckpointer
+) -> None:
+    with closing(sqlite3.connect(".holdfast/holdfast.db")) as db, db:
+        db.execute("DELETE FROM holdfast_run_heads WHERE run = 'plain-run'")
+    found = cli("verify", "--chain")
+    assert found.code == Exit.FAILED
+    assert "the index of runs: 2 rows are not what the runs say" in found.out
+    assert cli("doctor", "--repair").code == 0
+    assert cli("verify", "--chain").code == 0
+
+
+def test_an_anchor_is_written_every_night_and_compared_in_the_morning(
+    cli: Cli, plain: hf.SyncCheckpointer
+) -> None:
+    first = cli("anchor", "--to", "safe.jsonl", "--json").json
+    assert first["heads"] == 2
+    plain.save("plain-run", {"n": 5})
+    assert "2 heads anchored in safe.jsonl\n  root " in cli("anchor", "--to", "safe.jsonl").out
+    assert cli("anchor", "--to", "sqlite:///other.db").code == 0
+    assert cli("verify", "--anchor", "safe.jsonl", "--all").code == 0
+    assert cli("verify", "--anchor", "sqlite:///other.db", "--chain").code == 0
+    plain.close()
+    with closing(sqlite3.connect(".holdfast/holdfast.db")) as db, db:
+        db.execute("DELETE FROM holdfast_entries WHERE run = 'plain-run' AND seq = 5")
+    for where in ("safe.jsonl", "sqlite:///other.db"):
+        found = cli("verify", "--anchor", where)
+        assert found.code == Exit.FAILED
+        assert "✗ plain-run: it ends at seq 4, and seq 5 was saved" in found.out
+        assert "holdfast import FILE" in found.out
+    (problem,) = cli("verify", "--anchor", "safe.jsonl", "--json").json["anchor"]["problems"]
+    assert (problem["run_id"], problem["seq"], problem["what"]) == ("plain-run", 5, "cut off")
+    older = cli("verify", "--anchor", "safe.jsonl", "--anchor-root", first["root"])
+    assert older.code == 0, "it is what it was then"
+    assert cli("verify", "--anchor", "jobs.py").code == Exit.UNAVAILABLE
+    assert cli("verify", "--anchor", "nowhere.jsonl").code == Exit.UNAVAILABLE
+    assert cli("verify", "--all").code == Exit.USAGE
+    assert cli("verify", "plain-run", "--anchor", "safe.jsonl").code == Exit.USAGE

@@ -38,7 +38,8 @@ SECTIONS: Final = {
         "rollback": "make an earlier checkpoint the current one",
     },
     "Trust": {
-        "verify": "check stored bytes, and claims about the world",
+        "verify": "check stored bytes, and claims about the world; prove histories",
+        "anchor": "one root over all runs, kept elsewhere, against tampering",
         "attest": "what a run claims and what was found, signed, for others",
         "doctor": "what is wrong with a store, and what to do about it",
     },

@@ -11,10 +11,12 @@ from holdfast.cli._drawing import Text
 from holdfast.cli._exits import Exit
 from holdfast.cli._options import duration, option
 from holdfast.cli._progress import progress
-from holdfast.cli._runs import run_argument, run_ids
+from holdfast.cli._proof import prove
+from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.voting.rows import LONGEST
 from holdfast.views import words
+from holdfast.views.runs import ids
 from holdfast.views.spreading import side_by_side
 from holdfast.views.verifying import FINE, NO_CLAIMS, Asking, Report, check, document, said
 
@@ -27,8 +29,18 @@ from holdfast.views.verifying import FINE, NO_CLAIMS, Asking, Report, check, doc
     "holdfast verify --no-evidence --json",
     "holdfast verify nightly --worker --within 60",
     "holdfast verify nightly --worker --on gpu-1 --on gpu-2 --quorum 2",
+    "holdfast verify --chain",
+    "holdfast verify --chain --anchor /mnt/safe/anchors.jsonl",
 )
-@run_argument(required=False)
+@run_argument("runs", required=False, nargs=-1)
+@option("--chain", "Prove histories only: every entry, digest and marker. Needs no key.")
+@option("--anchor FILE|URL", "Compare with what `holdfast anchor` wrote; finds what was cut off.")
+@option("--all", "With --anchor: compare with all anchors, not only the newest.", to="every")
+@option(
+    "--anchor-root HEX",
+    "With --anchor: the anchor with this root, which you keep elsewhere.",
+    to="root",
+)
 @option("--evidence/--no-evidence", "Check claims about the world, too.", default=True)
 @allowing
 @option("--worker", "Let workers check the claims (`holdfast worker --verify`), not this machine.")
@@ -47,7 +59,11 @@ from holdfast.views.verifying import FINE, NO_CLAIMS, Asking, Report, check, doc
 @option("--workers", "How many runs are checked at a time.", default=4, type=click.IntRange(1, 64))
 def command(
     session: Session,
-    run: str | None,
+    runs: tuple[str, ...],
+    chain: bool,
+    anchor: str | None,
+    every: bool,
+    root: str | None,
     evidence: bool,
     allowed: Allowed,
     worker: bool,
@@ -57,6 +73,13 @@ def command(
     workers: int,
 ) -> None:
     """Check RUN, or all runs: every checksum, the chain of digests, and the evidence as it is now.
+
+    With --chain or --anchor, claims about the world are not checked, and nothing is recorded.
+    --chain proves histories, from the first entry to the newest: of the runs that are named, or
+    of the whole store, with deleted runs and the journals beside the runs. Whoever can write to
+    the store can still have cut off the newest entries, removed whole runs, or put an older copy
+    in its place: --anchor finds that, with what `holdfast anchor` wrote elsewhere. It compares
+    digests; give both options to have all of it proved.
 
     A run is "verified" if all claims up to its current checkpoint are true now, "intact (no
     claims)" if it claims nothing (--json: "unverified"), and "not checked" if a claim can't be
@@ -72,6 +95,13 @@ def command(
     its host, any other by --quorum votes. A run is "disputed" if one finds true what another finds
     false. Who does not answer in time has no vote.
     """
+    if (every or root) and anchor is None:
+        raise click.UsageError("--all and --anchor-root are for --anchor")
+    if chain or anchor is not None:
+        if worker:
+            raise click.UsageError("--worker is for claims, which --chain and --anchor leave out")
+        prove(session, runs, chain=chain, anchor=anchor, every=every, root=root)
+        return
     if (on or quorum) and not worker:
         raise click.UsageError("--on and --quorum are for --worker")
     if not 0 < within.total_seconds() <= LONGEST:
@@ -79,11 +109,11 @@ def command(
     verifier = allowed.verifier() if evidence else None
     asking = Asking(on, quorum, within.total_seconds()) if worker else None
     with session.opened() as cp:
-        names = run_ids(cp, run)
+        names = [find_run(cp, run).run_id for run in runs] if runs else ids(cp)
         checking = partial(check, cp, verifier=verifier, asking=asking)
         reports = side_by_side("verifying", checking, names, workers=workers, progress=progress)
     found = document(reports)
-    session.show(found, lambda: _draw(reports, found["verdicts"], one=run is not None))
+    session.show(found, lambda: _draw(reports, found["verdicts"], one=bool(runs)))
     if not found["ok"]:
         raise SystemExit(Exit.FAILED)
 

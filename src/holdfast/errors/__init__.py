@@ -65,6 +65,7 @@ HoldfastError
 │   ├── EntriesLostError              the store lost acknowledged entries (also a StoreError)
 │   └── SecondWriterError             another process writes to the same LangGraph thread
 ├── CutOverError                      runs from before there was a key, and nobody accepted them
+├── AnchorError                       an anchor is none, or was changed (also a ValueError)
 ├── InvalidIdError                    an id that stores could confuse (also a ValueError)
 ├── KeyFileError                      a key, or a file of keys, can't be used (also a ValueError)
 ├── InvalidSignatureError             the key did not sign this (also a ValueError)
@@ -90,6 +91,7 @@ from holdfast.errors.runs import *
 from holdfast.errors.stores import *
 
 __all__ = [
+    "AnchorError",
     "BoundOwnerError",
     "CheckpointCorruptedError",
     "CheckpointError",

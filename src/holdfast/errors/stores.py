@@ -58,6 +58,14 @@ class EntriesLostError(ConflictError, StoreError):
         )
 
 
+class AnchorError(HoldfastError, ValueError):
+    """What should be an anchor is none, or was changed since it was written."""
+
+    where: str
+    reason: str
+    _text = "{where} can't be used as an anchor: {reason}"
+
+
 class StoreUnavailableError(StoreError):
     """The store is unreachable, locked or full; nothing was written and retrying may help."""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator
+from operator import attrgetter
+from typing import Final
 
 from holdfast.codec import delta, envelope, readable, values, wrapping
 from holdfast.codec.chain import Chain, Landmark
@@ -12,8 +15,10 @@ from holdfast.heads import RunHead
 from holdfast.kernel.branches import BranchReader
 from holdfast.kernel.proving import prove
 from holdfast.keys.sealing import Sealer
-from holdfast.model import Entry
+from holdfast.model import HIDDEN, Entry, Status, is_passing
 from holdfast.store import PAGE, RunFilter, Store
+
+_ANY: Final = (None, Status.DELETED.value)  # of heads; deleted ones are listed only if asked for
 
 
 class Reader(BranchReader):
@@ -173,6 +178,24 @@ def all_runs(
             return
         after = page[-1].run
         limit = None if limit is None else limit - wanted
+
+
+def all_heads(store: Store) -> Iterator[Entry]:
+    """The heads of all journals that last, by name: runs, deleted ones too, and hidden journals.
+
+    Not those of which only the newest entry counts, such as the slots of processes.
+    """
+    every = (RunFilter(status=status, prefix=prefix) for prefix in ("", HIDDEN) for status in _ANY)
+    last: Entry | None = None
+    for head in heapq.merge(*(all_runs(store, where) for where in every), key=attrgetter("run")):
+        if is_passing(head.run):
+            continue
+        if last is not None and last.run != head.run:
+            yield last
+        if last is None or last.run != head.run or last.seq < head.seq:
+            last = head  # of one that was deleted meanwhile, the newest
+    if last is not None:
+        yield last
 
 
 def all_listed(

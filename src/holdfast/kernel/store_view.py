@@ -23,7 +23,7 @@ class StoreView(Store):
         own: Any = self  # these belong to the classes of other stores
         own.form, own.inline = beneath.form, beneath.inline
         own.shared, own.lasting = beneath.shared, beneath.lasting
-        self.url = beneath.url
+        self.url, self.expires = beneath.url, beneath.expires
 
     def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         return self.beneath.append(entries, behind)

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
 
 from holdfast import markup
 from holdfast.codec import envelope
-from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError, KeyMissingError
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    CheckpointNotFoundError,
+    KeyDestroyedError,
+    KeyMissingError,
+    WrongKeyError,
+)
 from holdfast.errors.base import named_journals
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import is_stub, state_seq
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.pages import entries_of
 from holdfast.kernel.proving import Prover
-from holdfast.model import Entry, check_id, verdict_journal
+from holdfast.kernel.reader import all_heads
+from holdfast.model import HIDDEN, Entry, check_id, thread_journal, verdict_journal
+from holdfast.operations.copying import Progress, unseen
 from holdfast.store import PAGE
 
 _CARD: Final = markup.card("run_id", "ok", "entries", "proved", "rewritten", "deleted", "problems")
+_COUNTED: Final = ("entries", "proved", "rewritten", "deleted")
 
 
 class Problem(NamedTuple):
@@ -49,6 +60,96 @@ class Integrity(NamedTuple):
 
     def _repr_html_(self) -> str:
         return _CARD(self)
+
+
+class ChainReport(NamedTuple):
+    """What proving the chains of runs, or of a whole store, found."""
+
+    runs: int = 0  # deleted ones too, of which a tombstone is left
+    journals: int = 0  # beside the runs: verdicts, threads, aliases, keys and the store's own
+    entries: int = 0
+    proved: int = 0
+    rewritten: int = 0
+    deleted: int = 0
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {"ok": self.ok, **self._asdict(), "problems": list(map(str, self.problems))}
+
+
+def verify_chain(
+    core: Core, run_ids: Iterable[str] | None = None, *, progress: Progress = unseen
+) -> ChainReport:
+    """Prove the histories of these runs, or of the whole store, from the first entry to the head.
+
+    Every entry, its digest, its checksum, what it builds on and what says that entries before it
+    were deleted; also of the journals beside the runs, and of a whole store, whether the index is
+    what the journals say. Needs no key: digests are of what is stored. Claims are not checked.
+    `progress` is called with the name of each journal. It takes little memory, however much is
+    stored.
+
+    Raises `CheckpointNotFoundError` for an unknown run; what is wrong is reported, not raised. That
+    newer entries were cut off, or a run removed, can't be seen from what is left: see
+    `verify_anchor`.
+    """
+    counts: Counter[str] = Counter()
+    problems: list[Problem] = []
+    for name in _journals(core, run_ids):
+        with suppress(CheckpointNotFoundError):  # it expired meanwhile
+            found = _settled(core.journals, name)
+            counts["journals" if name.startswith(HIDDEN) else "runs"] += 1
+            counts.update({each: getattr(found, each) for each in _COUNTED})
+            problems += found.problems
+        progress(name)
+    if run_ids is None:
+        problems += _index(core)
+    return ChainReport(**counts, problems=tuple(problems))
+
+
+def _journals(core: Core, run_ids: Iterable[str] | None) -> Iterator[str]:
+    """The runs, each with its journals; or all journals of the store."""
+    if run_ids is None:
+        return (head.run for head in all_heads(core.journals.store))
+    named = [check_id("run_id", run_id) for run_id in run_ids]
+    for run_id in named:
+        if core.journals.head_seq(run_id) is None:
+            raise CheckpointNotFoundError(run_id)
+    return iter(dict.fromkeys(name for run_id in named for name in _beside(core, run_id)))
+
+
+def _beside(core: Core, run_id: str) -> Iterator[str]:
+    """A run, and the journals that there are of its verdicts and its thread."""
+    yield run_id
+    with suppress(CheckpointCorruptedError):
+        opening = core.journals.opening(run_id)
+        thread = None if opening is None else opening.thread
+        others = [verdict_journal(run_id), *([thread_journal(thread)] if thread else [])]
+        yield from (name for name in others if core.journals.head_seq(name) is not None)
+
+
+def _settled(journals: Journals, name: str) -> Integrity:
+    """As `examine`; again, if others wrote to the journal while it was read."""
+    found, before = None, None
+    while found is None or not found.ok:
+        head = journals.head_seq(name)
+        if found is not None and head == before:
+            break
+        found, before = examine(journals, name), head
+    return found
+
+
+def _index(core: Core) -> Iterator[Problem]:
+    wrong = core.journals.store.rebuild(write=False)
+    if wrong:
+        rows = "1 row is" if wrong == 1 else f"{wrong:,} rows are"
+        reason = f"{rows} not what the runs say, so lists may hide runs; `holdfast doctor --repair`"
+        yield Problem("the index of runs", None, f"{reason} makes them anew")
 
 
 def verify(core: Core, run_id: str) -> Integrity:
@@ -117,6 +218,6 @@ def _unreadable(journals: Journals, head: Entry) -> list[Problem]:
         journals.value(head.run, wanted, as_data=True)
     except CheckpointCorruptedError as error:
         return [Problem(error.run_id, error.seq, error.reason)]
-    except KeyMissingError:  # the chain is whole, which is all that can be seen without the key
-        return []
+    except (KeyMissingError, WrongKeyError, KeyDestroyedError):
+        return []  # what is stored is proved, and only the key can tell more
     return []

@@ -5,22 +5,16 @@ from __future__ import annotations
 import atexit
 import threading
 from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
-from holdfast.codec.meta import Meta, dump_meta
 from holdfast.engine.holding.presence import Presence
 from holdfast.engine.holding.process import Identity, this_process
-from holdfast.errors import ConflictError
-from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core
-from holdfast.kernel.draft import Draft
 from holdfast.kernel.owner_view import owner_view
+from holdfast.kernel.store_id import known_store_id, store_id
 from holdfast.kernel.store_view import real_store
 from holdfast.logs import logger
-from holdfast.model import STORE_JOURNAL, Entry, Kind, Status
 from holdfast.seams import on_fork
 from holdfast.store import Store
 
@@ -55,7 +49,7 @@ class Process:
 
     def presence(self, core: Core) -> Presence:
         """This process in the store of a core. The first call may write the store's id. Blocks."""
-        name = self._name(core) or self._named(core)
+        name = self._name(core) or store_id(core)
         with self._lock:
             self.nonce = self.nonce or core.journals.new_birth()
             found = self._presences.get(name)
@@ -75,23 +69,9 @@ class Process:
         if name is None and store.inline and not store.shared:
             name = f"memory {id(store)}"
         elif name is None:
-            head = core.journals.checked_head(STORE_JOURNAL)
-            name = None if head is None else Meta(head).birth or head.entry_id.hex()
+            name = known_store_id(core.journals)
         if name is not None:
             self._names[store] = name
-        return name
-
-    def _named(self, core: Core) -> str:
-        """Give the store a name, unless another process is faster."""
-        draft = Draft(
-            Kind.MEMBER.value,
-            Status.OPEN.value,
-            meta=dump_meta({"birth": core.journals.new_birth()}),
-        )
-        with suppress(ConflictError):
-            core.drive(append_if(core, STORE_JOURNAL, partial(_first, draft)))
-        name = self._name(core)
-        assert name is not None, "it was written just now"
         return name
 
     def end(self) -> None:
@@ -105,12 +85,6 @@ class Process:
         self._lock = threading.Lock()
         self._presences = {}
         self.nonce = ""
-
-
-def _first(draft: Draft, head: Entry | None) -> Draft:
-    if head is not None:
-        raise ConflictError(head.run, head.seq)
-    return draft
 
 
 def _beat_in_thread(presence: Presence) -> None:

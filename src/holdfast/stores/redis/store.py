@@ -131,6 +131,7 @@ class RedisStore(IndexedStore, Notifying):
             raise ValueError("replicas= is for one server; on a cluster use min-replicas-to-write")
         if isinstance(where, str):
             check(where, driver, clustered=clustered)
+        self.expires = ttl is not None
         self.url = shown(where, prefix, ttl)
         limits = Limits(connections, pool_seconds, answer_seconds)
 
