@@ -329,3 +329,58 @@ def test_the_root_can_be_computed_from_the_file_alone(
         for leaf in leaves:
             streamed.add(leaf)
         assert streamed.root() == tree([sha256(b"\0" + leaf).digest() for leaf in leaves])
+
+
+def test_a_signed_anchor_is_checked_with_the_keys_that_are_trusted(
+    cp: hf.SyncCheckpointer, tmp_path: Path
+) -> None:
+    path = tmp_path / "anchors.jsonl"
+    key = hf.SigningKey.hmac("nightly", bytes(range(32)))
+    made = cp.anchor(path, sign=key)
+    assert cp.verify_anchor(path, trusted=key.trusted()).ok
+    other = hf.SigningKey.hmac("nightly", bytes(32))
+    with pytest.raises(hf.InvalidSignatureError, match="the anchor of"):
+        cp.verify_anchor(path, trusted=other.trusted())
+    with pytest.raises(hf.UntrustedKeyError, match="nightly"):
+        cp.verify_anchor(path, trusted=hf.SigningKey.hmac("x", bytes(32)).trusted())
+    cp.save("run", {"n": 2})
+    replaced = json.loads(path.read_text().splitlines()[-1])["signature"]
+    unsigned = tmp_path / "unsigned.jsonl"
+    later = cp.anchor(unsigned)
+    with pytest.raises(hf.InvalidSignatureError, match="is not signed"):
+        cp.verify_anchor(unsigned, trusted=key.trusted())
+    assert later.root != made.root
+    *lines, last = unsigned.read_text().splitlines()
+    forged = json.dumps(json.loads(last) | {"signature": replaced}, separators=(",", ":"))
+    unsigned.write_text("\n".join([*lines, forged]) + "\n")
+    with pytest.raises(hf.InvalidSignatureError):
+        cp.verify_anchor(unsigned, trusted=key.trusted())
+
+
+def test_an_encrypted_store_is_proved_and_anchored_without_its_key(tmp_path: Path) -> None:
+    url, anchors = f"sqlite:///{tmp_path}/runs.db", tmp_path / "anchors.jsonl"
+    ring = hf.Keyring({"2026": bytes(range(32))})
+    with hf.SyncCheckpointer(url, key=ring) as cp:
+        for run in ("one", "two", "three"):
+            for n in range(4):
+                cp.save(run, {"n": n}, thread_id="t", owner="ann")
+        cp.prune("two", keep_latest=1)
+        cp.anchor(anchors)
+        cp.clear("three")
+    with hf.SyncCheckpointer(url) as cp:
+        proved = cp.verify_chain()
+        assert (proved.problems, proved.runs, proved.deleted) == ((), 3, 3)
+        found = cp.verify_anchor(anchors)
+        assert (found.problems, found.deleted) == ((), 1)
+        again = cp.anchor(anchors)
+    with hf.SyncCheckpointer(url, key=ring) as cp:
+        assert cp.verify_anchor(anchors, every=True).ok
+        assert cp.anchor(anchors).store_id == again.store_id
+    a_cut_tail_of(tmp_path, "one")
+    with hf.SyncCheckpointer(url) as cp:
+        assert cp.verify_chain(["one"]).ok
+        assert [problem.what for problem in cp.verify_anchor(anchors).problems] == ["cut off"]
+
+
+def a_cut_tail_of(tmp_path: Path, run: str) -> None:
+    statement(tmp_path, "DELETE FROM holdfast_entries WHERE run = ? AND seq = 4", run)

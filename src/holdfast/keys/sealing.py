@@ -150,7 +150,7 @@ class Sealer:
     ) -> None:
         self.keys = keys
         self.signer = signer
-        self._trusts = trusts
+        self.trusts = trusts
         self._reset()
         on_fork(self._reset)
 
@@ -160,7 +160,7 @@ class Sealer:
     def elsewhere(self, store: Store) -> Sealer:
         """What closes and opens the entries of another store with the same keys."""
         keys = None if self.keys is None else self.keys.elsewhere(store)
-        return Sealer(keys, self.signer, self._trusts)
+        return Sealer(keys, self.signer, self.trusts)
 
     def prepare(self, owner: str | None) -> None:
         """Have the data key of an owner ready: read again, or made. Blocks."""
@@ -232,7 +232,7 @@ class Sealer:
                 raise CheckpointCorruptedError(entry.run, entry.seq, reason)
         elif self.keys is not None:
             return False
-        if self._trusts is None:
+        if self.trusts is None:
             return True
         try:
             signature = stored.signature
@@ -244,9 +244,9 @@ class Sealer:
         return True
 
     def _verify(self, entry: Entry, key_id: str, signature: bytes) -> None:
-        assert self._trusts is not None
+        assert self.trusts is not None
         try:
-            self._trusts.verify(key_id, SIGNED_AS + entry.digest, signature)
+            self.trusts.verify(key_id, SIGNED_AS + entry.digest, signature)
         except HoldfastError as error:
             raise SignatureError(entry.run, entry.seq, str(error)) from None
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.errors import AnchorError, CheckpointCorruptedError
 from holdfast.errors.base import named_journals
@@ -25,6 +25,10 @@ from holdfast.operations.copying import Progress, unseen
 from holdfast.operations.iterating import iter_states
 from holdfast.operations.reading import load
 from holdfast.store import PAGE, RunFilter, Store
+
+if TYPE_CHECKING:
+    from holdfast.keys.sealing import Trusts
+    from holdfast.keys.signing import TrustedKeys
 
 Lines = str | os.PathLike[str] | Store | Iterable[bytes]
 """Where anchors are: a file, another store by URL or as an object, or the lines themselves."""
@@ -83,24 +87,29 @@ def verify_anchor(
     *,
     every: bool = False,
     root: str | bytes | None = None,
+    trusted: TrustedKeys | None = None,
     progress: Progress = unseen,
 ) -> AnchorReport:
     """Compare the store with what `anchor` wrote: with the newest of them, or with `every` one.
 
-    With `root`, with the anchor that has this root, which was published elsewhere. `source` is
-    what `anchor` was given as `to`, or the lines that a function got. Finds runs that were cut off,
+    With `root`, with the anchor that has this root, which was published elsewhere. With `trusted`,
+    or if the checkpointer trusts only signed entries, anchors must be signed, too. `source` is what `anchor` was given as `to`, or the lines that a function got. Finds runs that were cut off,
     replaced by another history or removed without a tombstone, and a store that is another one.
     Runs that were deleted, pruned, rolled back or continued since are fine.
 
     It compares digests; `verify_chain` proves that the entries have them. Raises `AnchorError` if
-    there is no such anchor, or it was changed.
+    there is no such anchor, or it was changed, and `InvalidSignatureError`.
     """
     problems: dict[AnchorProblem, None] = {}
     counts: Counter[str] = Counter()
     with _opened(core, source, every or root is not None) as (file, where):
         complete, skipped = sections(file, where)
         chosen = _chosen(complete, where, every, root)
+        sealer = core.journals.sealer
+        trusts: Trusts | None = trusted or (None if sealer is None else sealer.trusts)
         for section in chosen:
+            if trusts is not None:
+                section.anchor.check_signature(trusts)
             own = _own_id(core)
             heads = heads_in(file, section, where)
             if own != section.anchor.store_id:

@@ -10,18 +10,22 @@ last line without `root` and `signature`: so 32 bytes stand for the store, the t
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast import markup
 from holdfast.checkpoint import to_datetime, to_micros
-from holdfast.errors import AnchorError
+from holdfast.errors import AnchorError, InvalidSignatureError
 from holdfast.kernel.known_heads import KnownHead
 from holdfast.model import Entry
+
+if TYPE_CHECKING:
+    from holdfast.keys.sealing import Signs, Trusts
 
 FIRST_LINE: Final = b'{"holdfast_anchor":1}\n'
 _LONGEST_LINE: Final = 1 << 16
@@ -64,12 +68,36 @@ class Anchor(NamedTuple):
         if not isinstance(store, str) or not isinstance(tree, str) or type(heads) is not int:
             raise TypeError("its fields have other types")
         at, root = datetime.fromisoformat(fields["at"]), str(fields["root"])
+        bytes.fromhex(root)
         if at.tzinfo is None:
             raise ValueError("its time has no zone")
         signature = fields.get("signature")
         if signature is not None and not isinstance(signature, dict):
             raise TypeError("its signature is no object")
         return cls(root, store, at, heads, tree, signature)
+
+    def signed(self, key: Signs) -> Anchor:
+        """This anchor, with a signature of its root."""
+        made = base64.b64encode(key.sign(self._as_signed())).decode()
+        return self._replace(signature={"key": key.key_id, "of_root": made})
+
+    def check_signature(self, trusted: Trusts) -> None:
+        """Raise `InvalidSignatureError` unless one of these keys signed the root."""
+        what = f"the anchor of {self.at:%Y-%m-%d %H:%M:%S} UTC"
+        said = self.signature or {}
+        try:
+            signature = base64.b64decode(said.get("of_root", ""), validate=True)
+        except (TypeError, ValueError):
+            signature = b""
+        if not isinstance(said.get("key"), str):
+            raise InvalidSignatureError(what)
+        try:
+            trusted.verify(said["key"], self._as_signed(), signature)
+        except InvalidSignatureError as error:
+            raise type(error)(what, said["key"]) from None
+
+    def _as_signed(self) -> bytes:
+        return b"holdfast anchor\0" + bytes.fromhex(self.root)
 
     def to_dict(self) -> dict[str, Any]:
         """For `--json`."""

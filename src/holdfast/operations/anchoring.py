@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from holdfast.errors import AnchorError
 from holdfast.kernel.backlog import flush
@@ -28,24 +28,37 @@ from holdfast.operations.saving import save
 from holdfast.store import Store
 from holdfast.urls import open_store
 
+if TYPE_CHECKING:
+    from holdfast.keys.signing import SigningKey
+
 Publish = Callable[[Anchor, IO[bytes]], object]
 """Keeps an anchor somewhere. It is given the anchor, and its lines as a binary file to read."""
 
 
-def anchor(core: Core, to: str | os.PathLike[str] | Store | Publish) -> Anchor:
+def anchor(
+    core: Core,
+    to: str | os.PathLike[str] | Store | Publish,
+    *,
+    sign: SigningKey | None = None,
+) -> Anchor:
     """Make one root over the heads of all runs, and keep it with their list outside of the store.
 
     `to` is a file, which gets one more section; another store, by URL or as an object, which
     gets one more checkpoint of its run `anchors/STORE_ID`; or a function that is called with the
     anchor, and its lines as a binary file. It is durable when this returns, if `to` is.
 
-    Deleted runs, and the journals of verdicts, threads, aliases and keys are in it, too. Others
-    may save meanwhile. Raises `AnchorError` for a file that is none of anchors.
+    It is signed with `sign`, or with the checkpointer's own signing key if it has one. Deleted
+    runs, and the journals of verdicts, threads, aliases and keys are in it, too. Others may save
+    meanwhile. Raises `AnchorError` for a file that is none of anchors.
     """
     with tempfile.TemporaryFile(buffering=1 << 20) as lines:
         now = core.journals.clock.now()
         name = store_id(core)
         made = write_section(lines, all_heads(core.journals.store), name, now)
+        sealer = core.journals.sealer
+        signer = sign or (None if sealer is None else sealer.signer)
+        if signer is not None:
+            made = made.signed(signer)
         lines.write(made.line())
         lines.seek(0)
         if isinstance(to, Store) or (isinstance(to, str) and "://" in to):

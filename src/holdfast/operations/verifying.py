@@ -127,8 +127,8 @@ def _beside(core: Core, run_id: str) -> Iterator[str]:
     """A run, and the journals that there are of its verdicts and its thread."""
     yield run_id
     with suppress(CheckpointCorruptedError):
-        opening = core.journals.opening(run_id)
-        thread = None if opening is None else opening.thread
+        head = core.journals.store.read(run_id, newest_first=True, limit=1, bodies=False)
+        thread = head[0].thread if head else None
         others = [verdict_journal(run_id), *([thread_journal(thread)] if thread else [])]
         yield from (name for name in others if core.journals.head_seq(name) is not None)
 
