@@ -384,3 +384,12 @@ def test_an_encrypted_store_is_proved_and_anchored_without_its_key(tmp_path: Pat
 
 def a_cut_tail_of(tmp_path: Path, run: str) -> None:
     statement(tmp_path, "DELETE FROM holdfast_entries WHERE run = ? AND seq = 4", run)
+
+
+def test_an_owner_neither_makes_nor_checks_anchors(tmp_path: Path) -> None:
+    with hf.SyncCheckpointer(tmp_path / "runs.db", owner="ann") as cp:
+        cp.save("run", {"n": 1})
+        assert cp.verify_chain().runs == 1
+        for call in (cp.anchor, cp.verify_anchor):
+            with pytest.raises(hf.AnchorError, match="bound to none"):
+                call(tmp_path / "anchors.jsonl")

@@ -20,7 +20,7 @@ from holdfast.kernel.reader import all_runs
 from holdfast.kernel.store_id import known_store_id
 from holdfast.model import HIDDEN
 from holdfast.operations.anchor_files import Anchor, Section, heads_in, sections
-from holdfast.operations.anchoring import anchors_run, opened_beside
+from holdfast.operations.anchoring import anchors_run, opened_beside, refuse_bound
 from holdfast.operations.copying import Progress, unseen
 from holdfast.operations.iterating import iter_states
 from holdfast.operations.reading import load
@@ -100,6 +100,7 @@ def verify_anchor(
     It compares digests; `verify_chain` proves that the entries have them. Raises `AnchorError` if
     there is no such anchor, or it was changed, and `InvalidSignatureError`.
     """
+    refuse_bound(core)
     problems: dict[AnchorProblem, None] = {}
     counts: Counter[str] = Counter()
     with _opened(core, source, every or root is not None) as (file, where):

@@ -19,6 +19,7 @@ from holdfast.errors import AnchorError
 from holdfast.kernel.backlog import flush
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals
+from holdfast.kernel.owner_view import owner_of
 from holdfast.kernel.reader import all_heads
 from holdfast.kernel.store_id import known_store_id, store_id
 from holdfast.kernel.writer import writer_for
@@ -51,6 +52,7 @@ def anchor(
     runs, and the journals of verdicts, threads, aliases and keys are in it, too. Others may save
     meanwhile. Raises `AnchorError` for a file that is none of anchors.
     """
+    refuse_bound(core)
     with tempfile.TemporaryFile(buffering=1 << 20) as lines:
         now = core.journals.clock.now()
         name = store_id(core)
@@ -69,6 +71,15 @@ def anchor(
         else:
             to(made, lines)
     return made
+
+
+def refuse_bound(core: Core) -> None:
+    """Raise `AnchorError` for a checkpointer that shows the runs of one owner only."""
+    if owner_of(core.journals.store) is not None:
+        where = core.journals.store.url
+        raise AnchorError(
+            where, "anchors are of all owners; use a checkpointer that is bound to none"
+        )
 
 
 def _to_file(path: Path, lines: IO[bytes]) -> None:
