@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from holdfast.keys.keyring import ENVIRONMENT
-from holdfast.urls import open_store
+from holdfast.urls import masked, open_store
 
 OPTIONS: Final = (
     click.Option(
@@ -44,6 +44,18 @@ class Keys(NamedTuple):
     store: str | None = None
     sign: str | None = None
     trusted: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options, as they are typed; not those that the environment gives."""
+        found = {
+            "--key-file": (self.ring, "HOLDFAST_KEY_FILE"),
+            "--key-store": (self.store and masked(self.store), "HOLDFAST_KEY_STORE"),
+            "--sign-key": (self.sign, "HOLDFAST_SIGN_KEY"),
+        }
+        named = [f"{name}={at}" for name, (at, by) in found.items() if at and by not in os.environ]
+        trusted = () if "HOLDFAST_TRUSTED" in os.environ else self.trusted
+        return (*named, *(f"--trusted={one}" for one in trusted))
 
     def opened(self, *, signing: bool = True) -> dict[str, Any]:
         """What a checkpointer is opened with. Raises `KeyFileError`, `ValueError`."""

@@ -173,7 +173,7 @@ class Session:
     @property
     def commands(self) -> Commands:
         """Commands on the same store, to be shown."""
-        return Commands(self.where)
+        return Commands(self.where, self.keys.words)
 
     @property
     def interactive(self) -> bool:

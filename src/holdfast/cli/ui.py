@@ -88,6 +88,7 @@ def command(
         flows=loaded,
         sources=sources,
         verifier=allowed.verifier(),
+        keys=session.keys.words,
     )
     with session.opened() as cp:
         try:

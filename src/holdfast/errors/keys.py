@@ -15,9 +15,8 @@ class KeyMissingError(CheckpointError):
     key_id: str = ""
 
     def __str__(self) -> str:
-        what = f"run {self.run_id!r}" if self.run_id else "this store"
-        if self.seq is not None:
-            what = f"{what}, entry {self.seq},"
+        ours = not self.run_id.isprintable()  # one of holdfast's own journals
+        what = f"run {self.run_id!r}" if self.run_id and not ours else "this store"
         if not self.key_id:
             return (
                 f"{what} is encrypted or signed, and no key was given; pass key=hf.Keyring(...) or "

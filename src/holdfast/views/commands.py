@@ -22,6 +22,8 @@ class Commands(NamedTuple):
 
     store: str | None = None
     """The store, as it was named; None is the one that commands use if none is named."""
+    keys: tuple[str, ...] = ()
+    """The options that name its keys: files, never the keys themselves."""
 
     def line(
         self, name: str, run: str | None = None, *options: str, places: Sequence[str] = ()
@@ -30,13 +32,13 @@ class Commands(NamedTuple):
 
         A run's id may begin with a dash, and must not become an option.
         """
-        where, note = [], ""
+        where, note = [*self.keys], ""
         if self.store is not None and self.store != default_url():
             shown = masked(self.store)
             if _MASK in shown:
                 note = "  # with --store as before, or HOLDFAST_STORE set to it"
             else:
-                where = [f"--store={shown}"]
+                where = [f"--store={shown}", *self.keys]
         words = [*places] if run is None else [run, *places]
         if any(word.startswith("-") for word in words):
             words = [*options, *where, "--", *words]

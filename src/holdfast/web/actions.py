@@ -35,7 +35,6 @@ from holdfast.model import OF_CHILD, Kind, Status
 from holdfast.operations.forking import SAME, branch_off
 from holdfast.retention import Retention
 from holdfast.views import continuing, pruning, threads
-from holdfast.views.commands import Commands
 from holdfast.views.questions import recorded
 from holdfast.views.runs import find_place, of_id
 from holdfast.web.site import Site
@@ -209,7 +208,7 @@ def then_of(site: Site, run_id: str) -> dict[str, Any]:
 
 def _worker_command(site: Site, info: RunInfo | None) -> str:
     given = None if info is None else site.settings.sources.get(info.flow or "")
-    return continuing.worker_command(Commands(site.where), given)
+    return continuing.worker_command(site.commands, given)
 
 
 def continues_by_itself(site: Site, run_id: str) -> bool:

@@ -18,6 +18,7 @@ from holdfast.model import STORE_JOURNAL, Status
 from holdfast.store import RunFilter
 from holdfast.telemetry import Metrics
 from holdfast.urls import masked
+from holdfast.views.commands import Commands
 from holdfast.web.keeping import Kept
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Settings:
     sources: Mapping[str, str] = field(default_factory=dict)
     """MODULE:NAME of flows, by name, as `--flow` was given them."""
     verifier: EvidenceVerifier | None = None  # what claims may be checked against
+    keys: tuple[str, ...] = ()  # the options of commands that name the keys of the store
 
 
 class Site:
@@ -61,6 +63,11 @@ class Site:
         self._lock = threading.Lock()
         self._asking = ""
         self._asked_at = -_KNOWN
+
+    @property
+    def commands(self) -> Commands:
+        """Commands on the same store, to be shown."""
+        return Commands(self.where, self.settings.keys)
 
     @property
     def name(self) -> str:

@@ -8,7 +8,6 @@ from typing import Any, Final
 from holdfast.checkpoint import RunInfo
 from holdfast.engine.working.listing import list_workers
 from holdfast.views import health, totals, verifying
-from holdfast.views.commands import Commands
 from holdfast.web.api.declaring import Call, flag, get, limit, moment, post, text
 from holdfast.web.api.schemas import FLAG, TEXT, many, maybe, named, record
 
@@ -62,7 +61,7 @@ def doctor(call: Call, quick: bool) -> dict[str, Any]:
 
     As `holdfast doctor --json` prints it; unlike there, `quick` is the default.
     """
-    how = health.Examination(Commands(call.site.where), quick=quick)
+    how = health.Examination(call.site.commands, quick=quick)
     return health.document(health.examine(call.site.cp, how))
 
 

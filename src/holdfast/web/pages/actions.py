@@ -17,7 +17,6 @@ from holdfast.errors import CheckpointNotFoundError, HoldfastError
 from holdfast.model import Kind
 from holdfast.operations.forking import SAME
 from holdfast.views import continuing, threads
-from holdfast.views.commands import Commands
 from holdfast.views.pruning import why_kept
 from holdfast.views.runs import find_place, of_id
 from holdfast.web import actions
@@ -112,7 +111,7 @@ def _show_fork(site: Site, info: RunInfo, given: Fields) -> dict[str, Any]:
         "state": state,
         "new_id": name,
         "has_results": source.entry.kind == Kind.RESULT,
-        "editing": Commands(site.where).line("fork", info.run_id, place, "--edit"),
+        "editing": site.commands.line("fork", info.run_id, place, "--edit"),
     }
 
 

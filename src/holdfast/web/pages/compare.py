@@ -9,7 +9,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.views import forks, runs, sides, words
-from holdfast.views.commands import Commands
 from holdfast.views.differences import Differences
 from holdfast.views.sides import Side
 from holdfast.web.rendering import page
@@ -59,7 +58,7 @@ def _command(site: Site, a: Side, b: Side) -> str | None:
     if a.info is None or b.info is None or a.seq is None or b.seq is None:
         return None
     places = [str(a.seq), str(b.seq) if b.info.run_id == a.info.run_id else b.place]
-    return Commands(site.where).line("diff", a.info.run_id, places=places)
+    return site.commands.line("diff", a.info.run_id, places=places)
 
 
 def _facts(site: Site, a: Side, b: Side) -> list[tuple[str, Any, Any]]:

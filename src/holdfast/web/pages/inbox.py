@@ -13,7 +13,6 @@ from holdfast.errors import InvalidIdError
 from holdfast.heads import Position
 from holdfast.model import check_id
 from holdfast.views import answered
-from holdfast.views.commands import Commands
 from holdfast.web.pages.answering import question_form
 from holdfast.web.pages.offers import Asked, short, shown
 from holdfast.web.rendering import page
@@ -53,7 +52,7 @@ def _open(site: Site, request: Request) -> dict[str, Any]:
         "chosen": chosen,
         "explicit": explicit,
         "ask": None if chosen is None else question_form(site, chosen, back="inbox"),
-        "command": Commands(site.where).line("questions", None, *options),
+        "command": site.commands.line("questions", None, *options),
     }
 
 
@@ -66,7 +65,7 @@ def _done(site: Site, request: Request) -> dict[str, Any]:
         "first": before is None,
         "older": None if found.older is None else f"{found.older[0]}~{found.older[1]}",
         "short": short,
-        "command": Commands(site.where).line("questions"),
+        "command": site.commands.line("questions"),
         "mine": None,
         "overdue": False,
     }

@@ -13,7 +13,6 @@ from holdfast.engine.people.questions import FAIL, Question
 from holdfast.errors import HoldfastError
 from holdfast.model import OF_CHILD, Status
 from holdfast.views import continuing, forms, threads
-from holdfast.views.commands import Commands
 from holdfast.views.forms import Field
 from holdfast.views.pauses import pause_of
 from holdfast.views.values import plain
@@ -65,7 +64,7 @@ def answer_path(run_id: str, key: str) -> str:
 
 def command_of(site: Site, run_id: str, action: str, at: str | None = None) -> str:
     """The command that does the same."""
-    commands = Commands(site.where)
+    commands = site.commands
     match action:
         case "resume" | "retry":
             return commands.line("resume", run_id, "--submit")
@@ -170,7 +169,7 @@ def shown(site: Site, question: Question, beside: list[Question] | None = None) 
     return Asked(
         question,
         answer_path(question.run_id, question.key),
-        Commands(site.where).answer(question.run_id, [question, *others], form=True),
+        site.commands.answer(question.run_id, [question, *others], form=True),
         overdue,
         "it fails" if question.default is FAIL else short(question.default),
         form,

@@ -17,7 +17,6 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.model import check_id
 from holdfast.views import continuing, health, recent, statistics, words
-from holdfast.views.commands import Commands
 from holdfast.views.present import present, recent_flows
 from holdfast.views.recent import Recent
 from holdfast.views.statistics import WINDOWS, Window
@@ -44,7 +43,7 @@ def overview(request: Request) -> Response:
         windows=WINDOWS.values(),
         flow=flow,
         counts=counts,
-        command=Commands(site.where).line("stats", None, *options),
+        command=site.commands.line("stats", None, *options),
     )
 
 
@@ -100,7 +99,7 @@ def _now(site: Site, window: Window, flow: str | None, *, full: bool) -> dict[st
 def _workers(site: Site, window: Window, flow: str | None, *, full: bool) -> dict[str, Any]:
     given: list[str | None] = list(site.settings.sources.values()) or [None]
     options = [option for one in given for option in continuing.flow_options(one)]
-    command = Commands(site.where).line("worker", None, *options)
+    command = site.commands.line("worker", None, *options)
     return _now(site, window, flow, full=full) | {"command": command}
 
 
@@ -118,7 +117,7 @@ def _health(site: Site, window: Window, flow: str | None, *, full: bool) -> dict
     runs = sum(site.cp.count_runs().values())
     if full and runs > _MOST_EXAMINED:
         raise HTTPException(403, f"the command line examines more than {_MOST_EXAMINED:,} runs")
-    how = health.Examination(Commands(site.where), quick=not full, every=False)
+    how = health.Examination(site.commands, quick=not full, every=False)
 
     def ask() -> tuple[datetime, list[health.Finding]]:
         return datetime.now(UTC), health.examine(site.cp, how)

@@ -8,7 +8,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from holdfast.views.commands import Commands
 from holdfast.views.pauses import Pause, pause_of
 from holdfast.views.runs import doing, nobody, of_id
 from holdfast.web.pages import (
@@ -79,7 +78,7 @@ def header_of(site: Site, shown: ShownRun) -> dict[str, Any]:
     pause = pause_of(site.cp, info)
     known = known_steps(site, info)
     return {
-        "command": Commands(site.where).line("show", info.run_id),
+        "command": site.commands.line("show", info.run_id),
         "parent": None if info.parent_id is None else run_path(info.parent_id),
         "why": _why(site, shown, pause),
         "until": None if pause is None or pause.why != "timer" else pause.until,

@@ -15,7 +15,6 @@ from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.model import CARRY_STATE, Kind
 from holdfast.views import states, threads
 from holdfast.views.claims import ShownClaim, claims
-from holdfast.views.commands import Commands
 from holdfast.views.differences import Differences
 from holdfast.views.errors import NotFoundError
 from holdfast.views.legible import LARGEST, Text, legible, text_of
@@ -151,7 +150,7 @@ def _rounds(run: ShownRun, detail: Detail) -> list[tuple[str, str, Execution]]:
 
 def _command(site: Site, run: ShownRun, detail: Detail) -> str:
     one = detail.execution
-    commands = Commands(site.where)
+    commands = site.commands
     if one.kind == "damage":
         return commands.line("verify", run.run_id)
     is_key = one.key and run.info.flow != threads.FLOW

@@ -10,7 +10,6 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.checkpoint import RunInfo
 from holdfast.views import claims, verifying
-from holdfast.views.commands import Commands
 from holdfast.views.runs import of_id
 from holdfast.web.pages.shown_run import Badge, ShownRun, Tab
 from holdfast.web.rendering import page, run_path
@@ -66,7 +65,7 @@ def _shown(site: Site, info: RunInfo) -> dict[str, Any]:
     last = verifications(site).of(info.run_id)
     return {
         "claims": found,
-        "command": Commands(site.where).line("verify", info.run_id),
+        "command": site.commands.line("verify", info.run_id),
         "last": last,
         "outcome": _outcome(last),
         "can_check": site.settings.verifier is not None,

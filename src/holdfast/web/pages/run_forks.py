@@ -7,7 +7,6 @@ from weakref import WeakKeyDictionary
 
 from holdfast.model import checkpoint_id
 from holdfast.views import forks, runs, states
-from holdfast.views.commands import Commands
 from holdfast.web.pages.shown_run import ShownRun, Tab
 from holdfast.web.site import Site
 
@@ -25,7 +24,7 @@ def render(site: Site, run: ShownRun) -> dict[str, Any]:
         },
         "rollbacks": forks.rollbacks(site.cp, run.run_id),
         "here": run.run_id if here is None else checkpoint_id(run.run_id, here),
-        "fork_command": Commands(site.where).line("fork", run.run_id),
+        "fork_command": site.commands.line("fork", run.run_id),
     }
 
 

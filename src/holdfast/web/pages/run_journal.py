@@ -13,7 +13,6 @@ from holdfast.checkpoint import RunInfo
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.views import entries, moments
 from holdfast.views import run as views
-from holdfast.views.commands import Commands
 from holdfast.views.legible import LARGEST, legible, text_of
 from holdfast.views.redaction import redacted_moment
 from holdfast.views.runs import of_id
@@ -35,7 +34,7 @@ def render(site: Site, run: ShownRun) -> dict[str, Any]:
         "at": at,
         "kinds": entries.KINDS,
         "starts_at_newest": at is None or at + _ABOVE >= run.info.seq,
-        "command": Commands(site.where).line("show", run.run_id, "--full"),
+        "command": site.commands.line("show", run.run_id, "--full"),
     }
 
 
@@ -118,7 +117,7 @@ def _rows(site: Site, info: RunInfo, request: Request, after: int | None) -> dic
 
 def _advice(site: Site, info: RunInfo, looked: entries.EntryDetail) -> list[tuple[str, str]]:
     """What helps with a damaged entry, each with its command."""
-    commands = Commands(site.where)
+    commands = site.commands
     found = [("See all that is damaged", commands.line("verify", info.run_id))]
     back = entries.last_good(site.cp, info.run_id, looked.seq)
     if back is not None:

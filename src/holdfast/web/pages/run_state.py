@@ -13,7 +13,6 @@ from starlette.routing import BaseRoute, Route
 from holdfast.checkpoint import RunInfo
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.views import states, threads
-from holdfast.views.commands import Commands
 from holdfast.views.errors import NotFoundError
 from holdfast.views.legible import LARGEST, legible, text_of
 from holdfast.views.runs import of_id
@@ -110,7 +109,7 @@ def _panel(
     start: int | None = None,
 ) -> dict[str, Any]:
     """One checkpoint. What is large is read only if the reader is to `wait` for it."""
-    commands = Commands(site.where)
+    commands = site.commands
     found: dict[str, Any] = {
         "seq": seq,
         "name": "",
