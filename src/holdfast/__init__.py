@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from holdfast.operations.anchor_files import Anchor
     from holdfast.operations.attesting import check_attestation
     from holdfast.operations.diff import Diff
+    from holdfast.operations.dry_run import DryRun
     from holdfast.operations.verifying import Integrity
     from holdfast.retention import Retention
     from holdfast.seams import new_id
@@ -73,6 +74,7 @@ __all__ = [
     "CheckpointType",
     "Checkpointer",
     "Diff",
+    "DryRun",
     "Engine",
     "Evidence",
     "EvidencePack",
@@ -141,6 +143,7 @@ _WHERE: Final = {
     "operations.anchor_files": ("Anchor",),
     "operations.attesting": ("check_attestation",),
     "operations.diff": ("Diff",),
+    "operations.dry_run": ("DryRun",),
     "operations.verifying": ("Integrity",),
     "retention": ("Retention",),
     "seams": ("new_id",),

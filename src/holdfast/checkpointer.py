@@ -38,6 +38,7 @@ from holdfast.operations import (
     attesting,
     copying,
     deleting,
+    dry_run,
     forgetting,
     iterating,
     listing,
@@ -84,6 +85,7 @@ class _Operations(HasOperations):
     tally = reads(tally.tally)
     iter_checkpoints = Iteration(iterating.iter_checkpoints)
     iter_runs = Iteration(listing.iter_runs)
+    dry_run = Iteration(dry_run.dry_run)
     thread = reads(listing.thread)
     children = reads(children)
     parent_of = reads(parent_of)

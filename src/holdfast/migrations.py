@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
 from holdfast.codec import values
+from holdfast.codec.records import ADVICE
 from holdfast.errors import MigrationError, ReviveError, SerializeError, StateTooLargeError
 
 Change = Callable[[Any], Any]
@@ -236,6 +237,11 @@ def whole(version: object) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 19):
         return -1
     return int(text) if str(int(text)) == text else -1
+
+
+def misfit(error: ReviveError) -> str:
+    """Where data does not have its type, and why."""
+    return f"{error.path}: {error.reason.removesuffix(ADVICE)}"
 
 
 def version_of(version: object, migrations: Migrations | None) -> str:

@@ -63,7 +63,9 @@ def test_the_examples_of_a_command_name_options_that_it_has(name: str) -> None:
 
 def test_every_module_is_a_command_that_is_listed() -> None:
     modules = {path.stem for path in (ROOT / "src/holdfast/cli").glob("*.py")}
-    public = {name.rstrip("_") for name in modules - SHARED if not name.startswith("_")}
+    public = {
+        name.rstrip("_").replace("_", "-") for name in modules - SHARED if not name.startswith("_")
+    }
     assert public == set(NAMES)
 
 

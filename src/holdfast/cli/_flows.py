@@ -8,7 +8,7 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -28,6 +28,8 @@ from holdfast.project import project_settings
 from holdfast.views.commands import recorded
 from holdfast.views.errors import NotFoundError
 from holdfast.workflow.flow import Workflow
+
+T = TypeVar("T")
 
 
 class Named(NamedTuple):
@@ -80,6 +82,14 @@ def _named(name: str, beside: Path) -> Any:
             known = f"; it has {', '.join(sorted(flows))}" if flows else ""
             raise NotFoundError(f"{where} has no {attribute!r}{known}")
         found = getattr(found, part)
+    return found
+
+
+def declared(name: str, kind: type[T]) -> T:
+    """What is called `module:name`, if it is of this type."""
+    found = _named(name, Path.cwd())
+    if not isinstance(found, kind):
+        raise click.UsageError(f"{name} is not {kind.__name__} but a {type(found).__name__}")
     return found
 
 

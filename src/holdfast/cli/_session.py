@@ -72,7 +72,8 @@ def as_command(*examples: str) -> Callable[[Callable[..., None]], Command]:
         ) -> None:
             fn(Session(store, as_json, Keys(key_file, key_store, sign_key, trusted)), **arguments)
 
-        made = click.command(fn.__module__.rpartition(".")[2].rstrip("_"), cls=Command)(run)
+        name = fn.__module__.rpartition(".")[2].rstrip("_").replace("_", "-")
+        made = click.command(name, cls=Command)(run)
         made.params += _COMMON
         made.examples = examples
         return made

@@ -26,6 +26,7 @@ SECTIONS: Final = {
         "submit": "record a run for a worker to execute",
         "resume": "continue a run where it stopped",
         "recover": "resume every run whose process died",
+        "dry-run": "which runs would resume with the code as it is now",
         "worker": "execute what was submitted, is due, was answered or lost its process",
         "workers": "who executes runs, and where",
         "questions": "what runs wait for people to answer",
@@ -78,7 +79,8 @@ class Commands(click.Group):
         """The command of this name, imported now."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        module = f"holdfast.cli.{cmd_name}" + ("_" if keyword.iskeyword(cmd_name) else "")
+        plain = cmd_name.replace("-", "_")
+        module = f"holdfast.cli.{plain}" + ("_" if keyword.iskeyword(plain) else "")
         command: click.Command = importlib.import_module(module).command
         return command
 

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.engine import launch
 from holdfast.engine.blocking import blocking, blocking_iterator
 from holdfast.engine.door import Door
+from holdfast.engine.flow import Flow, Registry
 from holdfast.engine.holding.slots import BEATS
 from holdfast.engine.launcher import Launcher
 from holdfast.engine.people import requests, resuming
 from holdfast.engine.people.questions import Question
 from holdfast.engine.picture import picture
+from holdfast.engine.resume import dry_run as dry
 from holdfast.engine.resume import recovery
 from holdfast.engine.resume.activity import activity_of, is_for_workers
 from holdfast.engine.resume.recovery import Orphan
@@ -24,6 +26,7 @@ from holdfast.kernel.core import Core
 from holdfast.kernel.watching import Changes
 from holdfast.model import Status
 from holdfast.operations import listing
+from holdfast.operations.dry_run import DryRun
 
 if TYPE_CHECKING:
     from holdfast.engine.voting.asking import Consensus
@@ -139,6 +142,21 @@ class Controls(Door):
         with self._opened.use() as core:
             return await core.off_loop(lambda: recovery.orphans(core))
 
+    async def dry_run(self, *flows: Flow[Any], run_id: str | None = None) -> AsyncIterator[DryRun]:
+        """Say of each unfinished run of these flows whether it would resume with them.
+
+        Of all flows that this engine knows, unless some are given: then these continue their runs,
+        whatever it knows. With `run_id`, of that run alone.
+        Each run is restored and migrated, and its flow is asked what is next: a workflow's own
+        code is replayed. No step is executed, no claim about the world is checked, nothing is
+        written.
+        """
+        known = Registry(flows) if flows else self._launcher.flows
+        find = partial(self._launcher.flow_of, among=known)
+        with self._opened.use() as core:
+            async for found in dry.dry_run(core, known.names, find, run_id):
+                yield found
+
     async def workers(self) -> list[WorkerInfo]:
         """The processes that execute runs of this store, or wait for some. Writes nothing.
 
@@ -194,6 +212,7 @@ class Controls(Door):
     questions_sync = blocking_iterator(questions)
     apply_deadlines_sync = blocking(apply_deadlines)
     orphans_sync = blocking(orphans)
+    dry_run_sync = blocking_iterator(dry_run)
     workers_sync = blocking(workers)
     verify_with_workers_sync = blocking(verify_with_workers)
     mermaid_sync = blocking(mermaid)

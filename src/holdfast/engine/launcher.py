@@ -170,8 +170,11 @@ class Launcher:
             await core.drive_async(flow.go_back(core, run_id, wanted, take_over=how.take_over))
         return await self._resumed(core, flow, run_id, None, how, Run)
 
-    async def flow_of(self, core: Core, run_id: str) -> Flow[Any]:
-        """The flow that continues a run. Raises `UnknownFlowError`, `CheckpointNotFoundError`."""
+    async def flow_of(self, core: Core, run_id: str, *, among: Registry | None = None) -> Flow[Any]:
+        """The flow that continues a run: of those that are known, or `among` others.
+
+        Raises `UnknownFlowError`, `MigrationError` and `CheckpointNotFoundError`.
+        """
 
         def recorded() -> tuple[str, str]:
             opening = core.journals.opening(check_id("run_id", run_id))
@@ -183,7 +186,8 @@ class Launcher:
                     return str(opening.flow), version
             return str(opening.flow), ""
 
-        return self.flows.find(run_id, *await core.off_loop(recorded))
+        flows = self.flows if among is None else among
+        return flows.find(run_id, *await core.off_loop(recorded))
 
     async def _in_thread(
         self,

@@ -185,6 +185,15 @@ class FlowInfo(NamedTuple):
     metas: dict[Any, str]  # metadata of entries as text, shared by all runs: see `Recorder`
 
 
+class Migrated(NamedTuple):
+    """What a restored run has of an older version, and what that became."""
+
+    checkpoint_id: str  # where it is recorded
+    version: str
+    before: Any
+    after: Any
+
+
 class Ready(NamedTuple):
     """What a flow asks for next."""
 
@@ -220,6 +229,10 @@ class Program(ABC):
         None if this version began it. Raises `MigrationError`.
         """
         return None
+
+    @abstractmethod
+    def restored_from(self, history: History) -> Migrated:
+        """What the run was restored from, and what that became. Only after `restore`."""
 
     def comparable(self, given: Any, recorded: Any) -> Any:
         """The inputs given on resume, as they would have been recorded at the start."""

@@ -25,8 +25,18 @@ class Change(NamedTuple):
     old: Any
     new: Any
 
+    @property
+    def where(self) -> str:
+        """What happened, and at which path, without the values."""
+        return f"{_SIGNS[self.op]} {_readable_path(self.path)}"
+
+    @property
+    def pointer(self) -> str:
+        """The path as a JSON pointer."""
+        return _pointer(self.path)
+
     def __str__(self) -> str:
-        where = f"{_SIGNS[self.op]} {_readable_path(self.path)}"
+        where = self.where
         old, new = self.shown()
         if self.op != "replace":
             return f"{where}: {new if self.op == 'add' else old}"

@@ -9,7 +9,7 @@ from holdfast.codec.meta import Meta
 from holdfast.codec.revive import revive
 from holdfast.errors import ReviveError
 from holdfast.kernel.core import Core
-from holdfast.migrations import FIRST, Migrations, Place
+from holdfast.migrations import FIRST, Migrations, Place, misfit
 from holdfast.model import Entry, Kind, checkpoint_id
 
 Decode = Callable[[bytes], Any]
@@ -49,5 +49,5 @@ def migrated(core: Core, entry: Entry, state: Any, as_type: Any, migrate: Migrat
     try:
         return made if as_type is None else revive(made, as_type)
     except ReviveError as error:
-        reason = f"what it became does not fit the type: {error}"
+        reason = f"what it became does not have its type: {misfit(error)}"
         raise migrate.error(version, reason, "Correct the migration.", place) from error

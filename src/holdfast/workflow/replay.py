@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from holdfast.engine.program import Migrated
 from holdfast.engine.resume.history import History
 from holdfast.engine.run.failures import failure_in
 from holdfast.errors import StepNotAwaitedError
@@ -31,15 +32,6 @@ class Recorded(NamedTuple):
     called_with: str | None = None  # what its step was called with, where that is known
     arguments: str | None = None  # a short digest of that, where it is known
     copied: bool = False  # from the run that this one is a fork of
-
-
-class Migrated(NamedTuple):
-    """What became of the results of older versions."""
-
-    checkpoint_id: str  # of the newest of them
-    version: int  # of the oldest of them
-    before: Mapping[str, Recorded]
-    after: Mapping[str, Any]
 
 
 class Replay:
@@ -136,19 +128,20 @@ class Replay:
         before = {key: self.found[key] for key in old}
         newest = max(known.order for known in before.values())
         place = Place(history.run, checkpoint_id(history.run, newest))
+        form = history.core.journals.stored_form
         results: dict[str, Any] = {}
         changed = False
         for version in range(min(old.values()), migrations.version):
-            since = {key: before[key].outcome.value for key, by in old.items() if by == version}
-            results |= since
+            now = [key for key, by in old.items() if by == version]
+            results |= {key: form(before[key].outcome.value) for key in now}
             made = None
             if results:
-                form = history.core.journals.stored_form
                 made = migrations.next_results(dict(results), version, place, form)
             if made is not None:
                 results, changed = made, True
         if changed:
-            self.migrated = Migrated(place.checkpoint_id, min(old.values()), before, results)
+            values = {key: known.outcome.value for key, known in before.items()}
+            self.migrated = Migrated(place.checkpoint_id, str(min(old.values())), values, results)
             self._replace(before, results)
 
     def _replace(self, before: Mapping[str, Recorded], results: Mapping[str, Any]) -> None:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.engine.context import DECIDING
-from holdfast.engine.program import PLAIN, Program, Ready, Record, Stored, Task
+from holdfast.engine.program import PLAIN, Migrated, Program, Ready, Record, Stored, Task
 from holdfast.engine.resume.history import History
 from holdfast.engine.run.failures import describe
 from holdfast.errors import FlowChangedError, ReviveError, StepFailedError
-from holdfast.migrations import Migrations, Place
+from holdfast.migrations import Migrations, Place, misfit, whole
 from holdfast.model import Kind, checkpoint_id
 from holdfast.workflow.fibers import Outcome
 from holdfast.workflow.flow import Workflow
@@ -50,6 +50,21 @@ class WorkflowProgram(Program):
     def migrations(self) -> Migrations | None:
         return self._flow.migrations
 
+    def restored_from(self, history: History) -> Migrated:
+        results = self._code.replay.migrated
+        before: dict[str, Any] = {} if results is None else {"results": results.before}
+        after: dict[str, Any] = {} if results is None else {"results": results.after}
+        given = self.migrated_inputs(history)
+        if given is not None:
+            before, after = (
+                {**before, "inputs": history.inputs.value()},
+                {**after, "inputs": given},
+            )
+        states = history.of(Kind.RESULT) or [history.opening]
+        oldest = (history.meta(e).flow_version or self.flow.version for e in states)
+        version = min(oldest, key=whole)
+        return Migrated(checkpoint_id(history.run, states[-1].seq), version, before, after)
+
     def migrated_inputs(self, history: History) -> dict[str, Any] | None:
         version = history.meta(history.opening).flow_version or self.flow.version
         if self.migrations is None or version == self.flow.version:
@@ -62,7 +77,7 @@ class WorkflowProgram(Program):
             try:
                 self._flow.ready(given)
             except ReviveError as error:
-                why = f"its inputs do not fit: {error}"
+                why = f"its inputs do not fit: {misfit(error)}"
         if why:
             advice = "Declare what becomes of them: @migrations.inputs(from_version=...)."
             raise self.migrations.error(version, why, advice, place)

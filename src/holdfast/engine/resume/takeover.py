@@ -34,7 +34,7 @@ from holdfast.errors import (
 from holdfast.kernel.appending import append_at, append_if, as_save_error, new_deadline
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.draft import Draft
-from holdfast.migrations import Place
+from holdfast.migrations import Place, misfit
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, checkpoint_id
 
 T = TypeVar("T")
@@ -93,18 +93,18 @@ async def claim(
         todo = await _consider(core, program, history, inputs, options, ours)
         if todo.look_again:
             continue
-        if todo.wait:
-            restored = program.restore(history, wary=wary)
-            return Claimed(history, program, restored, history.head)
         retreat, crashed = todo.retreat, todo.why == "died"
-        drafts = [draft(todo.why)] if retreat is None else [*retreat.drafts, draft(todo.why)]
-        if retreat is None:
-            restored = program.restore(history, wary=wary)
         if program.migrations is not None and _ran_otherwise(program, history):
             ahead = history
             if retreat is not None:
                 ahead = await look(core, partial(history.back_to, retreat.to), options)
             rehearse(make(), ahead)
+        if todo.wait:
+            restored = program.restore(history, wary=wary)
+            return Claimed(history, program, restored, history.head)
+        drafts = [draft(todo.why)] if retreat is None else [*retreat.drafts, draft(todo.why)]
+        if retreat is None:
+            restored = program.restore(history, wary=wary)
         if ours.along is not None:
             await ours.along()
         entry = await drive(core, append_at(core, run_id, history.head.seq, drafts), options)
@@ -142,7 +142,7 @@ async def _consider(
         raise RunFinishedError(run_id, head.status)  # whoever looks for work does not repair it
     why: Why = "released"
     if not completed:
-        _check(program, history, inputs)
+        check_resumable(program, history, inputs)
         if options.in_worker and ours.parent_term is None:
             await look(core, partial(_check_for_workers, history), options)
         may_claim = partial(_may_claim, core, head, options.take_over, ours)
@@ -154,7 +154,7 @@ async def _consider(
         return _Todo(wait=True)
     retreat = await look(core, partial(trust.examine, core, history, options), options)
     if completed and retreat is not None:
-        _check(program, history, inputs)
+        check_resumable(program, history, inputs)
     elif completed:
         newest = await look(core, partial(core.journals.head_seq, run_id), options)
         if newest == head.seq:
@@ -211,7 +211,7 @@ async def patiently(core: Core, run: str, call: Callable[[], T], options: Option
             await asyncio.sleep(_PAUSE)
 
 
-def _check(program: Program, history: History, inputs: Any) -> None:
+def check_resumable(program: Program, history: History, inputs: Any = None) -> None:
     """Raise if the run can't be resumed, before anything is claimed."""
     run_id, head = history.run, history.head
     if head.status == Status.CANCELLED:
@@ -241,21 +241,22 @@ def rehearse(program: Program, history: History) -> Exception | None:
     """
     try:
         program.restore(history)
-        program.ready()
-    except FlowChangedError:
-        raise
+        try:
+            program.ready()
+        except (FlowChangedError, ReviveError):
+            raise
+        except Exception as error:
+            return error
     except ReviveError as error:
         if program.migrations is None:
             return error
         states = [e for e in history.entries if e.kind in CARRY_STATE]
         newest = states[-1] if states else history.opening
         place = Place(history.run, checkpoint_id(history.run, newest.seq))
-        reason = f"what it became does not have its type: {error}"
+        reason = f"what it became does not have its type: {misfit(error)}"
         version = history.meta(newest).flow_version
         advice = "Correct the migration."
         raise program.migrations.error(version, reason, advice, place) from error
-    except Exception as error:
-        return error
     finally:
         program.close()
     return None

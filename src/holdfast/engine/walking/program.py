@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from holdfast.codec.meta import Meta
 from holdfast.engine.people.questions import FAIL
-from holdfast.engine.program import Program, Ready, Record, Stored, Task
+from holdfast.engine.program import Migrated, Program, Ready, Record, Stored, Task
 from holdfast.engine.resume.history import History
 from holdfast.engine.walking import versions
 from holdfast.engine.walking.plan import Plan
 from holdfast.errors import FlowChangedError, LoopLimitError, StepFailedError, UnansweredError
 from holdfast.migrations import Migrations
-from holdfast.model import CARRY_STATE, Entry, Kind, Status
+from holdfast.model import CARRY_STATE, Entry, Kind, Status, checkpoint_id
 
 MERGE: Final = ">merge"
 """What the names of entries end with that record where branches met."""
@@ -75,6 +75,7 @@ class WalkingProgram(Program):
         self._answers: dict[str, Any] = {}
         self._end: Stored | None = None
         self._main: Walk | None = None
+        self._restored: tuple[Entry | None, Stored] | None = None
 
     # --- what a front door says
 
@@ -137,6 +138,14 @@ class WalkingProgram(Program):
     def check(self, history: History) -> None:
         versions.check(self._plan, history)
 
+    def restored_from(self, history: History) -> Migrated:
+        assert self._restored is not None, "it was restored"
+        base, state = self._restored
+        entry = history.opening if base is None else base
+        version = history.meta(entry).flow_version or self._plan.version
+        name = checkpoint_id(history.run, entry.seq)
+        return Migrated(name, version, history.stored(entry).value(), state.value())
+
     def migrated_inputs(self, history: History) -> Any:
         return versions.inputs_of(self._plan, history)
 
@@ -166,6 +175,7 @@ class WalkingProgram(Program):
                 counted = entry.step_index is not None and entry.status != Status.FAILED
                 self._steps = (entry.step_index or 0) + counted
         walk = self._main = Walk(versions.state_of(plan, history, base))
+        self._restored = base, walk.state
         if base is not None:
             meta = history.meta(base)
             after = versions.node_of(plan, base, meta)

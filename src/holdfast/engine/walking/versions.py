@@ -14,7 +14,7 @@ from holdfast.engine.walking.plan import Plan, changes
 from holdfast.engine.walking.states import revived
 from holdfast.errors import FlowChangedError, ReviveError
 from holdfast.kernel import compose
-from holdfast.migrations import Place
+from holdfast.migrations import Place, misfit
 from holdfast.model import CARRY_STATE, Entry, Kind, checkpoint_id
 
 _ESCAPES: Final = str.maketrans({char: f"%{ord(char):02x}" for char in "%#/>"})
@@ -94,7 +94,7 @@ def migrated(plan: Plan, history: History, entry: Entry, state: Any) -> Stored:
     try:
         plan.fit(stored.value())
     except ReviveError as error:
-        reason = f"what it became is no state of this {plan.flow_word}: {error}"
+        reason = f"what it became is no state of this {plan.flow_word}: {misfit(error)}"
         raise plan.migrate.error(version, reason, "Correct the migration.", place) from error
     return stored
 
