@@ -7,7 +7,6 @@ from holdfast.views import words
 
 
 @as_command(
-    "holdfast keygen --out ring.keys --add",
     "holdfast rekey --key-file ring.keys",
     "holdfast rekey --key-file ring.keys --cut-over",
 )
