@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast.checkpointer import Checkpointer, SyncCheckpointer
     from holdfast.codec.fields import NOT_SAVED
     from holdfast.codec.registry import register_codec
+    from holdfast.codec.secrets import Secret, environment_secrets
     from holdfast.engine.context import StepInfo, current_step, now, random, state_of, uuid
     from holdfast.engine.effects import Call
     from holdfast.engine.engine import Engine
@@ -90,6 +91,7 @@ __all__ = [
     "RunInfo",
     "RunNames",
     "RunOptions",
+    "Secret",
     "SigningKey",
     "Stats",
     "Status",
@@ -103,6 +105,7 @@ __all__ = [
     "check_attestation",
     "current_step",
     "durable",
+    "environment_secrets",
     "new_id",
     "now",
     "open_store",
@@ -121,6 +124,7 @@ _WHERE: Final = {
     "checkpointer": ("Checkpointer", "SyncCheckpointer"),
     "codec.fields": ("NOT_SAVED",),
     "codec.registry": ("register_codec",),
+    "codec.secrets": ("Secret", "environment_secrets"),
     "engine.effects": ("Call",),
     "engine.engine": ("Engine",),
     "engine.handle": ("RunHandle",),

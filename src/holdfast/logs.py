@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from holdfast.errors.base import HoldfastError, named_journals, one_line
+from holdfast.revealed import scrubbed
 
 
 def logger(name: str = "holdfast") -> logging.Logger:
@@ -35,7 +36,7 @@ class _OneLine(logging.Filter):
             text = record.getMessage()
         except (TypeError, ValueError):  # handlers report it
             return True
-        shown = one_line(named_journals(text))
+        shown = scrubbed(one_line(named_journals(text)))
         if shown != text:
             record.msg, record.args = shown, None
         return True

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from holdfast.errors import InvalidIdError
+from holdfast.revealed import quotes_secret, scrubbed
 
 MAX_ID_BYTES: Final = 512
 """An id's longest UTF-8 form: every backend can index it, MySQL included."""
@@ -170,7 +171,7 @@ def check_id(what: str, value: str) -> str:
         and value.isprintable()
         and 0 < len(value) <= MAX_ID_BYTES
     ):
-        return value
+        return _without_secrets(what, value)
     if not isinstance(value, str):
         raise InvalidIdError(what, value, f"must be a str, not {type(value).__name__}")
     if not value:
@@ -185,7 +186,13 @@ def check_id(what: str, value: str) -> str:
         )
     if any(unicodedata.category(char) == "Cc" for char in value):
         raise InvalidIdError(what, value, "holds a control character; use printable text")
-    return str(value)
+    return _without_secrets(what, str(value))
+
+
+def _without_secrets(what: str, value: str) -> str:
+    if quotes_secret(value):
+        raise InvalidIdError(what, scrubbed(value), "holds the value of a secret; ids are stored")
+    return value
 
 
 def child_prefixes(run: str) -> tuple[str, str]:

@@ -16,7 +16,8 @@ _TOKEN: Final = b"\xc1live"  # no packed value begins with this byte
 class LiveValues:
     """Encodes and decodes like `values`; an object that has no packed form comes back itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, decode: Callable[[bytes], Any] = values.decode) -> None:
+        self._decode = decode
         self._objects: list[object] = []
 
     def encode(self, value: object, *, root: str = "state") -> bytes:
@@ -29,7 +30,7 @@ class LiveValues:
 
     def decode(self, data: bytes | bytearray | memoryview) -> Any:
         """The value that these bytes stand for."""
-        return self._decoded(data, values.decode)
+        return self._decoded(data, self._decode)
 
     def decode_data(self, data: bytes | bytearray | memoryview) -> Any:
         """The value that these bytes stand for, with what codecs stored as data."""

@@ -14,6 +14,8 @@ with a single key, its tag:
     {"$ndarray": {"dtype": "<f8", "shape": [2, 3], "data": base64}}
     {"$numpy": {"dtype": "<f4", "data": base64}}
     {"$codec": {"name": "shop.money", "data": ...}}   (what a registered codec stored)
+    {"$secret": "stripe"}   (a secret, by its name)     {"$withheld": "user.token"}   (by its path)
+    {"$encrypted": {"path": "user.ssn", "data": base64}}
 
 It holds exactly what the packed form holds: `from_json(to_json(v)) == decode(encode(v))`.
 """
@@ -31,6 +33,7 @@ from holdfast.codec.arrays import is_numpy, put_together, take_apart
 from holdfast.codec.hashes import TOO_ALIKE, are_alike
 from holdfast.codec.registry import Coded
 from holdfast.codec.scalars import SCALARS
+from holdfast.codec.secrets import Carrying, Encrypted, Secret, Sources, Withheld
 from holdfast.codec.values import MAX_DEPTH, decode, decode_data, encode
 from holdfast.errors import SerializeError
 
@@ -47,14 +50,15 @@ def to_json(value: object, *, root: str = "state") -> Any:
         raise SerializeError(root, _NO_STACK) from None
 
 
-def from_json(tree: object) -> Any:
+def from_json(tree: object, sources: Sources | None = None) -> Any:
     """The value that this tree is the readable form of.
 
-    Raises ValueError when it is of none, and for what codecs stored as `values.decode` does.
+    Raises ValueError when it is of none, and for what codecs stored, and for what is not in it, as
+    `values.decode` does.
     """
-    coded: list[Coded] = []
+    coded: list[object] = []
     value = _parsed(tree, coded)
-    return decode(encode(value)) if coded else value
+    return decode(encode(value), sources) if coded else value
 
 
 def data_from_json(tree: object) -> Any:
@@ -62,13 +66,39 @@ def data_from_json(tree: object) -> Any:
     return _parsed(tree, [])
 
 
-def _parsed(tree: object, coded: list[Coded]) -> Any:
+def _parsed(tree: object, coded: list[object]) -> Any:
     try:
         return _value(tree, 1, coded)
     except RecursionError:
         raise ValueError(f"not a stored value: {_NO_STACK}") from None
     except (ValueError, TypeError, ArithmeticError) as error:
         raise ValueError(f"not a stored value: {error}") from None
+
+
+def packed(value: object, *, indent: int | None = None, root: str = "state") -> bytes:
+    """The readable form in UTF-8; it carries the values of secrets as that of `encode` does."""
+    encoding = encode(value, root=root)
+    try:
+        text = json.dumps(
+            _tree(decode_data(encoding)), ensure_ascii=False, allow_nan=False, indent=indent
+        ).encode()
+    except RecursionError:
+        raise SerializeError(root, _NO_STACK) from None
+    if isinstance(encoding, Carrying):
+        return Carrying.of(text, encoding.secrets, encoding.withheld)
+    return text
+
+
+def unpacked(data: bytes, sources: Sources | None = None) -> Any:
+    """The value that this is the readable form of. Raises as `from_json` does."""
+    coded: list[object] = []
+    value = _parsed(_json(data.decode()), coded)
+    if not coded:
+        return value
+    encoding = encode(value)
+    if isinstance(data, Carrying):
+        encoding = Carrying.of(encoding, data.secrets, data.withheld)
+    return decode(encoding, sources)
 
 
 def dumps(value: object, *, indent: int | None = None, root: str = "state") -> str:
@@ -99,6 +129,9 @@ def _json(text: str | bytes | bytearray) -> Any:
 
 CODEC: Final = "$codec"
 """The tag of what a codec stored."""
+
+HIDDEN_TAGS: Final = ("$secret", "$withheld", "$encrypted")
+"""The tags of what stands for a value that is not there to be read."""
 
 _NO_STACK: Final = "it is nested too deeply for the stack that is left"
 _SAFE_INT: Final = 2**53
@@ -137,6 +170,12 @@ def _tree(value: Any) -> Any:
         return {"$bytes": _base64(value)}
     if kind is Coded:
         return {CODEC: {"name": value.name, "data": _tree(value.data)}}
+    if kind is Secret:
+        return {"$secret": value.name}
+    if kind is Withheld:
+        return {"$withheld": value.path}
+    if kind is Encrypted:
+        return {"$encrypted": {"path": value.path, "data": _base64(value.data)}}
     if is_numpy(value):
         name, shape, data = take_apart(value)
         if shape is None:
@@ -146,7 +185,7 @@ def _tree(value: Any) -> Any:
     return {tag: show(value)}
 
 
-def _value(tree: Any, depth: int, coded: list[Coded]) -> Any:
+def _value(tree: Any, depth: int, coded: list[object]) -> Any:
     kind = type(tree)
     if kind is list or kind is dict:
         if depth > MAX_DEPTH:
@@ -178,7 +217,7 @@ def _key(key: Any) -> str:
     return key[1:]
 
 
-def _tagged(tag: str, inner: Any, depth: int, coded: list[Coded]) -> Any:
+def _tagged(tag: str, inner: Any, depth: int, coded: list[object]) -> Any:
     scalar = _SCALAR_TAGS.get(tag)
     if scalar is not None:
         if type(inner) is not str:
@@ -195,6 +234,9 @@ def _tagged(tag: str, inner: Any, depth: int, coded: list[Coded]) -> Any:
         if type(inner["name"]) is not str:
             raise ValueError(f"{tag} takes the name of a codec, not {type(inner['name']).__name__}")
         coded.append(Coded(inner["name"], _value(inner["data"], depth + 1, coded)))
+        return coded[-1]
+    if tag in HIDDEN_TAGS:
+        coded.append(_hidden(tag, inner))
         return coded[-1]
     if tag not in _MEMBER_TAGS:
         raise ValueError(f"unknown tag {tag[:40]!r}; write a plain key as {'$' + tag[:40]!r}")
@@ -216,6 +258,19 @@ def _tagged(tag: str, inner: Any, depth: int, coded: list[Coded]) -> Any:
     if len(made) != len(inner):
         raise ValueError(f"{tag} holds the same key or member twice")
     return made
+
+
+def _hidden(tag: str, inner: Any) -> object:
+    """What stands for a value that is not in the text."""
+    if tag == "$encrypted":
+        if type(inner) is not dict or inner.keys() != {"path", "data"}:
+            raise ValueError(f"{tag} takes an object with path and data")
+        if type(inner["path"]) is not str or type(inner["data"]) is not str:
+            raise ValueError(f"{tag} takes texts as path and data")
+        return Encrypted(inner["path"], _bytes(inner["data"]))
+    if type(inner) is not str or not inner:
+        raise ValueError(f"{tag} takes the name of a secret, or the path of a value")
+    return Secret.asking(inner, None) if tag == "$secret" else Withheld(inner)
 
 
 def _float(text: str) -> float:

@@ -18,6 +18,7 @@ from holdfast.codec.hashes import TOO_ALIKE, are_alike
 from holdfast.codec.paths import Misplaced, key_step
 from holdfast.codec.registry import BY_TYPE, FAMILIES, Coded, codec_for, registered
 from holdfast.codec.scalars import SCALARS, plain_scalar
+from holdfast.codec.secrets import Encrypted, Locked, Secret, Withheld
 from holdfast.errors import ReviveError
 
 MAX_DEPTH: Final = 255
@@ -28,6 +29,7 @@ It is where ormsgpack itself stops: a lower limit would cost a walk over every s
 
 TUPLE, SET, FROZENSET, PAIRS, CODED = 1, 2, 3, 4, 5
 STR, ARRAY, NUMPY_SCALAR = 16, 25, 26
+SECRET, WITHHELD, ENCRYPTED = 27, 28, 29
 
 PASS: Final = (
     ormsgpack.OPT_PASSTHROUGH_BIG_INT
@@ -64,6 +66,8 @@ class Rebuilder:
     def __init__(self, decode: Callable[[bytes], Any]) -> None:
         self._decode = decode
         self._open: set[int] = set()  # ids of what is being rebuilt, from the top down to here
+        self.secrets: dict[str, Secret[Any]] = {}  # that were met, by name
+        self._nameless = False  # some of them have no name yet
 
     def rebuild(self, value: Any, depth: int = 1) -> Any:
         """The rebuilt value. Raises `Misplaced` for the first part that can't be stored."""
@@ -72,6 +76,8 @@ class Rebuilder:
             while type(value) is not list and type(value) is not dict:
                 if _is_native(value):
                     return value
+                if isinstance(value, Secret) and type(value) is not Locked:
+                    return self._secret(value)
                 self._begin(value, begun)
                 value = _reduce_with_reason(value)
                 if type(value) is Ext:
@@ -109,6 +115,45 @@ class Rebuilder:
         finally:
             self._open.difference_update(map(id, begun))
 
+    def finished(self, rebuilt: Any, root: str) -> Any:
+        """What was rebuilt, where secrets without a name have their path as one."""
+        return self._named(rebuilt, root) if self._nameless else rebuilt
+
+    def _secret(self, secret: Secret[Any]) -> Any:
+        if secret.name is None:
+            self._nameless = True
+            return secret
+        known = self.secrets.setdefault(secret.name, secret)
+        if secret.is_here and known.is_here and secret != known:
+            raise Misplaced(
+                f"two different secrets have the name {secret.name!r}; give each a name of its own"
+            )
+        if secret.is_here:
+            self.secrets[secret.name] = secret
+        return Ext(SECRET, secret.name.encode())
+
+    def _named(self, node: Any, path: str) -> Any:
+        if isinstance(node, Secret):
+            shown = Misplaced("").under(path).path("")
+            try:
+                return self._secret(node.renamed(shown))
+            except Misplaced as misplaced:
+                raise misplaced.under(path) from None
+        if type(node) is dict:
+            return {key: self._named(item, path + key_step(key)) for key, item in node.items()}
+        if type(node) is not list or not node:
+            return node
+        mark, *members = node
+        if type(mark) is not Ext or mark not in (*_MARKS, _PAIRS):
+            return [self._named(item, f"{path}[{index}]") for index, item in enumerate(node)]
+        if mark is _PAIRS:
+            named = (f"{path}[{at // 2}]" for at in range(len(members)))
+        elif mark is _TUPLE:
+            named = (f"{path}[{at}]" for at in range(len(members)))
+        else:
+            named = (path for _ in members)
+        return [mark, *map(self._named, members, named)]
+
     def _begin(self, value: object, begun: list[object]) -> None:
         if id(value) in self._open:
             raise Misplaced(
@@ -134,6 +179,8 @@ class Rebuilder:
     def _check_unique(self, members: Collection[Any], rebuilt: list[Any], role: str) -> None:
         """Refuse members that would come back unhashable, or as one."""
         seen = set()
+        if any(isinstance(member, Secret) for member in rebuilt):
+            raise Misplaced(f"a secret without a name can't be {role}; give it a name")
         try:
             decoded = self._decode(packb(rebuilt, option=PASS_ALL_KEYS))
         except ReviveError as error:
@@ -266,6 +313,10 @@ def _reduce_set(value: Any) -> Any:
     return [_SET if isinstance(value, set) else _FROZENSET, *value]
 
 
+def _reduce_secret(value: Secret[Any]) -> Any:
+    raise TypeError("a secret to be looked at")  # `Rebuilder` keeps its value out of the bytes
+
+
 def _reducer(code: int, pack: Callable[[Any], bytes]) -> Callable[[Any], Ext]:
     return lambda value: Ext(code, pack(value))
 
@@ -286,6 +337,10 @@ _REDUCE: Final[dict[type, Callable[[Any], Any]]] = {
     bytearray: bytes,
     memoryview: memoryview.tobytes,
     Coded: lambda value: [_CODED, value.name, value.data],
+    Secret: _reduce_secret,
+    Withheld: lambda value: Ext(WITHHELD, value.path.encode()),
+    Encrypted: lambda value: Ext(ENCRYPTED, packb([value.path, value.data])),
+    Locked: lambda value: Ext(ENCRYPTED, packb([value.field.path, value.field.data])),
 }
 _BASES: Final[tuple[tuple[type, Callable[[Any], Any]], ...]] = (
     (tuple, lambda value: [_TUPLE, *value]),

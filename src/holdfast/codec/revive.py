@@ -20,6 +20,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get
 
 from holdfast.codec.paths import Misplaced, key_step
 from holdfast.codec.records import Convert, is_made, made, misfit, record, stored_names
+from holdfast.codec.secrets import Locked, Secret
 from holdfast.codec.values import decode, encode
 from holdfast.errors import ReviveError
 
@@ -76,6 +77,8 @@ def _compile(hint: Any, _text: str) -> Convert:
     kind = origin or hint
     if not isinstance(kind, type):
         return _refuse(f"{hint!r} is not a type that data can be revived as")
+    if issubclass(kind, Secret):
+        return _secret(args)
     if issubclass(kind, Enum):
         return _enum(kind)
     return record(kind, args, _converter) or _collection(kind, args) or _plain(kind)
@@ -247,6 +250,18 @@ def _enum(kind: Any) -> Convert:
                     return member
         shown = repr(data)[:60]
         raise Misplaced(f"{kind.__name__} has no member with the value {shown}; add one") from None
+
+    return convert
+
+
+def _secret(args: tuple[Any, ...]) -> Convert:
+    """A secret whose value is of the type asked for; a value that was stored plainly becomes one."""
+    of_value = _converter(args[0]) if args else _anything
+
+    def convert(data: Any) -> Any:
+        if not isinstance(data, Secret):
+            return Secret(of_value(data))
+        return data if of_value is _anything or type(data) is Locked else data.converted(of_value)
 
     return convert
 

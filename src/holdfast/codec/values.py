@@ -10,6 +10,7 @@ are part of the stored format, are never reused and name no Python type or modul
         and the depth of the bytes is the depth of the value.
     16 str with lone surrogates     25 numpy array: [dtype, shape, bytes]
     17-24 see `holdfast.codec.scalars`    26 numpy scalar: [dtype, bytes]
+    27 secret: its name   28 value withheld by its path: the path   29 encrypted: [path, bytes]
 
 What comes back is equal and of the same type, with these exceptions, because bytes never choose
 a type: an Enum member comes back as its value; dataclasses and pydantic models as a dict of
@@ -36,21 +37,32 @@ from holdfast.codec.paths import Misplaced, key_step
 from holdfast.codec.reduce import (
     ARRAY,
     CODED,
+    ENCRYPTED,
     FROZENSET,
     MAX_DEPTH,
     NUMPY_SCALAR,
     PAIRS,
     PASS,
     PASS_ALL_KEYS,
+    SECRET,
     SET,
     STR,
     TUPLE,
+    WITHHELD,
     Rebuilder,
     reduce,
 )
 from holdfast.codec.registry import Coded, UnknownCodec, value_of
 from holdfast.codec.scalars import SCALARS
-from holdfast.errors import ReviveError, SerializeError, UnknownCodecError
+from holdfast.codec.secrets import Carrying, Encrypted, Locked, Secret, Sources, Withheld, ask
+from holdfast.errors import (
+    HoldfastError,
+    KeyMissingError,
+    ReviveError,
+    SecretMissingError,
+    SerializeError,
+    UnknownCodecError,
+)
 
 __all__ = ["MAX_DEPTH", "decode", "decode_data", "encode", "same"]
 
@@ -61,13 +73,19 @@ def encode(value: object, *, root: str = "state") -> bytes:
     Raises `SerializeError` with the path from `root` to the part that can't be stored: of an
     unsupported type, deeper than `MAX_DEPTH`, part of itself, or two keys of a dict (or members
     of a set) that would come back as one, such as `Color.RED` and its value.
+
+    The values of secrets are not in it. In memory the result carries them: decoding it, but not a
+    copy of its bytes, gives the secrets back with their values.
     """
     try:
         return packb(value, default=reduce, option=PASS)
     except TypeError:
         pass  # keys that are not str, lone surrogates, or a part to refuse: look at each part
     try:
-        return packb(Rebuilder(_come_back).rebuild(value), option=PASS_ALL_KEYS)
+        rebuilder = Rebuilder(_come_back)
+        rebuilt = rebuilder.finished(rebuilder.rebuild(value), root)
+        packed = packb(rebuilt, option=PASS_ALL_KEYS)
+        return Carrying.of(packed, rebuilder.secrets) if rebuilder.secrets else packed
     except Misplaced as misplaced:
         raise SerializeError(misplaced.path(root), misplaced.reason) from misplaced.__cause__
     except RecursionError:
@@ -78,16 +96,19 @@ def encode(value: object, *, root: str = "state") -> bytes:
         raise SerializeError(root, reason) from error
 
 
-def decode(data: bytes | bytearray | memoryview) -> Any:
+def decode(data: bytes | bytearray | memoryview, sources: Sources | None = None) -> Any:
     """The value that these bytes are the packed form of, all of it newly made.
 
     Nothing named by the bytes is run or imported, but for the codecs that this process registered
     and those of holdfast's own. Raises ValueError for anything that `encode` would not have
     written: truncated, trailing, unknown, malformed or too deeply nested data. Raises `ReviveError`
     if a codec refuses its data, `UnknownCodecError` for one that is not registered.
+
+    `sources` has what is not in the bytes. Secrets ask it when they are revealed; for a value that
+    was withheld by its path it is asked here, and `SecretMissingError` raised if it has none.
     """
     try:
-        return _decode(data, _MARKS)
+        return _decode(data, _MARKS, _Opening(data, sources or _NO_SOURCES))
     except UnknownCodec as unknown:
         raise UnknownCodecError(unknown.path("state"), unknown.reason, unknown.codec) from None
     except Misplaced as misplaced:
@@ -97,9 +118,10 @@ def decode(data: bytes | bytearray | memoryview) -> Any:
 def decode_data(data: bytes | bytearray | memoryview) -> Any:
     """As `decode`, but what codecs stored comes as `Coded`, whether or not they are known here.
 
-    `encode` makes the same bytes of it again.
+    Secrets have no value then, and what is withheld or encrypted comes as `Withheld` or
+    `Encrypted`. `encode` makes the same bytes of it again.
     """
-    return _decode(data, _DATA_MARKS)
+    return _decode(data, _DATA_MARKS, _as_data)
 
 
 def _come_back(data: bytes) -> Any:
@@ -110,8 +132,13 @@ def _come_back(data: bytes) -> Any:
         return decode_data(data)
 
 
-def _decode(data: bytes | bytearray | memoryview, known: dict[int, _Mark]) -> Any:
+def _decode(
+    data: bytes | bytearray | memoryview,
+    known: dict[int, _Mark],
+    hidden: Callable[[int, bytes], object],
+) -> Any:
     problems: list[str] = []
+    refused: list[HoldfastError] = []
     marks: list[_Mark] = []
 
     def revive(code: int, payload: bytes) -> object:
@@ -120,7 +147,10 @@ def _decode(data: bytes | bytearray | memoryview, known: dict[int, _Mark]) -> An
             marks.append(mark)
             return mark
         try:
-            return _UNPACK[code](payload)
+            return hidden(code, payload) if code in _HIDDEN else _UNPACK[code](payload)
+        except HoldfastError as error:
+            refused.append(error)
+            raise
         except Exception as error:
             # ormsgpack hides what its hook raises, so the reason is kept here.
             problems.append(f"Ext {code}: {error}")
@@ -133,6 +163,8 @@ def _decode(data: bytes | bytearray | memoryview, known: dict[int, _Mark]) -> An
             raise ValueError("more follows after the value")
         return _finish(value, 1) if marks else value
     except ValueError as error:
+        if refused:
+            raise refused[0] from refused[0].__cause__
         reason = problems[0] if problems else error
         raise ValueError(f"these bytes are not a stored value: {reason}") from None
     except RecursionError:
@@ -148,6 +180,60 @@ def same(one: object, other: object) -> bool:
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(same, one, other))
     return bool(one == other)
+
+
+def _as_data(code: int, payload: bytes) -> object:
+    """What stands in the bytes for a value that is not in them."""
+    if code == ENCRYPTED:
+        path, sealed = unpackb(payload)
+        if type(path) is not str or type(sealed) is not bytes:
+            raise ValueError("a malformed encrypted field")
+        return Encrypted(path, sealed)
+    name = payload.decode()
+    if not name:
+        raise ValueError("a secret without a name")
+    return Secret.asking(name, None) if code == SECRET else Withheld(name)
+
+
+class _Opening:
+    """Finds the values that are not in an encoding: it may carry them, or there are sources."""
+
+    def __init__(self, data: object, sources: Sources) -> None:
+        self._carried = data if isinstance(data, Carrying) else None
+        self._sources = sources
+
+    def __call__(self, code: int, payload: bytes) -> object:
+        found = _as_data(code, payload)
+        if isinstance(found, Secret):
+            return self._secret(found.name or "")
+        assert isinstance(found, Withheld | Encrypted)
+        if self._carried is not None and found.path in self._carried.withheld:
+            return decode(self._carried.withheld[found.path], self._sources)
+        return self._withheld(found) if isinstance(found, Withheld) else self._decrypted(found)
+
+    def _secret(self, name: str) -> object:
+        if self._carried is not None and name in self._carried.secrets:
+            return self._carried.secrets[name]
+        provider = self._sources.provider
+        return Secret.asking(name, None if provider is None else lambda: ask(provider, name))
+
+    def _withheld(self, found: Withheld) -> object:
+        try:
+            value = _come_back(encode(ask(self._sources.provider, found.path), root=found.path))
+        except SerializeError as error:
+            raise SecretMissingError(found.path, f"the provider's value: {error}") from error
+        if self._sources.noted is not None:
+            self._sources.noted(value, found.path)
+        return value
+
+    def _decrypted(self, found: Encrypted) -> object:
+        if self._sources.open_field is None:
+            return Locked.of(found, KeyMissingError(""))
+        try:
+            plain = self._sources.open_field(found)
+        except KeyMissingError as error:
+            return Locked.of(found, error)
+        return decode(plain, self._sources)
 
 
 class _Mark:
@@ -201,6 +287,9 @@ _MARKS: Final = {
     CODED: _Mark(_build_value),
 }
 _DATA_MARKS: Final = {**_MARKS, CODED: _Mark(_build_coded)}
+
+_HIDDEN: Final = frozenset({SECRET, WITHHELD, ENCRYPTED})
+_NO_SOURCES: Final = Sources()
 
 # ormsgpack ignores what follows a value. Decoding it as the first of two, with the second known
 # and not to be guessed, shows whether the value ends where its bytes do.

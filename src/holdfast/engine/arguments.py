@@ -1,7 +1,8 @@
 """A digest of what a step is called with: to notice that a replay calls it differently.
 
 Up to 4 KB of arguments count in full; beyond that, only the type and size of each. Objects that
-nothing is known about, such as a connection, count by their type.
+nothing is known about, such as a connection, count by their type, and secrets by their name: no
+digest is made of a value that was revealed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from typing import Any, Final
 from holdfast.codec import readable
 from holdfast.codec.arrays import is_numpy
 from holdfast.codec.registry import codec_for
+from holdfast.codec.secrets import Secret
+from holdfast.revealed import scrubbed
 
 _MOST: Final = 4096
 _BYTES: Final = 18  # of the digest: 144 bits, and no padding in base64
@@ -46,7 +49,7 @@ def digest(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     except Exception:
         named = [*enumerate(args), *sorted(kwargs.items())]
         text = [f"{name}:{_kind(value)}:{_size(value)}|" for name, value in named]
-    packed = "".join(text).encode("utf-8", "surrogatepass")
+    packed = scrubbed("".join(text)).encode("utf-8", "surrogatepass")
     made = hashlib.blake2b(packed, digest_size=_BYTES).digest()
     return binascii.b2a_base64(made, newline=False).decode()
 
@@ -90,6 +93,8 @@ def _add(value: Any, text: list[str], room: int) -> int:
 def _rare(value: Any, room: int) -> str:
     """The text of a value of a less common type."""
     inner: list[str] = []
+    if isinstance(value, Secret):
+        return repr(value)
     if codec_for(type(value)) is not None:
         return _coded(value, room)
     if isinstance(value, enum.Enum):

@@ -14,6 +14,7 @@ from holdfast.codec.summaries import summary
 from holdfast.engine.arguments import digest
 from holdfast.errors import SerializeError
 from holdfast.kernel.core import Core
+from holdfast.revealed import scrubbed
 from holdfast.urls import masked
 
 _MOST: Final = 5  # differences that are named
@@ -25,12 +26,13 @@ _ABSENT: Final = object()
 def inputs_hash(inputs: object) -> str:
     """SHA-256 over the inputs in one form: equal inputs have equal hashes, in every process.
 
-    The order of a dict's keys and of a set's members does not matter. Raises `SerializeError`
+    The order of a dict's keys and of a set's members does not matter. Of a secret, its name counts
+    and not its value. Raises `SerializeError`
     with the path to what can't be stored.
     """
     tree = _ordered(readable.to_json(inputs, root="inputs"))
     text = json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(scrubbed(text).encode()).hexdigest()
 
 
 def comparable_hash(core: Core, inputs: object) -> str:

@@ -18,6 +18,7 @@ HoldfastError
 │   ├── SerializeError                a value can't be stored; `path` leads to it (also a TypeError)
 │   ├── ReviveError                   stored data does not fit the type asked for (also a TypeError)
 │   │   └── UnknownCodecError         its codec is not registered in this process
+│   ├── SecretMissingError            nobody provides the value of a secret (also a LookupError)
 │   ├── StateTooLargeError            larger than `max_state_bytes` (also a ValueError)
 │   ├── RunActiveError                the run is live or waiting; nothing was done to it
 │   ├── RunExistsError                the id given for a new run is taken
@@ -143,6 +144,7 @@ __all__ = [
     "RunTimeoutError",
     "SchemaError",
     "SecondWriterError",
+    "SecretMissingError",
     "SerializeError",
     "SignatureError",
     "StateTooLargeError",

@@ -145,6 +145,17 @@ class UnknownCodecError(ReviveError):
     _text = "{path}: {reason}"
 
 
+class SecretMissingError(CheckpointError, LookupError):
+    """The value of a secret is asked for, and nobody provides it. The store never has it."""
+
+    name: str
+    reason: str = "no provider was given"
+    _text = (
+        "the secret {name!r} is not stored, and its value can't be had: {reason}; give the "
+        "checkpointer or engine secrets_from=, a dict or a function that returns it by this name"
+    )
+
+
 class StateTooLargeError(CheckpointError, ValueError):
     """The state is larger than the limit; nothing was saved."""
 

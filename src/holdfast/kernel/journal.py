@@ -10,6 +10,7 @@ from typing import Any, Final
 from holdfast.codec import envelope, readable, values, wrapping
 from holdfast.codec.chain import REACH, pack, whole
 from holdfast.codec.live import LiveValues
+from holdfast.codec.secrets import Sources
 from holdfast.errors import CheckpointCorruptedError, EntriesLostError, UnknownFormatError
 from holdfast.kernel import keyed
 from holdfast.kernel.draft import KEEP, Draft
@@ -51,12 +52,13 @@ class Journals(Reader):
         self.entropy = entropy
         self._cache_bytes = cache_bytes
         self._begun = False  # whether the store knows since when there is a key, if there is one
+        self.sources = Sources()  # of values that are not stored
         if self.is_readable:
-            self.encode, self.decode = _encode_readable, _decode_readable
+            self.encode, self.decode = _encode_readable, self._decode_readable
             self.decode_data = _decode_readable_data
             self._flags = wrapping.READABLE
         else:
-            self.encode, self.decode = values.encode, values.decode
+            self.encode, self.decode = values.encode, self._decode_packed
             self.decode_data = values.decode_data
             self._flags = 0
         self.live = False  # any value may be saved, and none is stored
@@ -66,7 +68,7 @@ class Journals(Reader):
 
     def keep_live(self) -> None:
         """Keep what can't be stored as it is. Only for a store in memory that nobody else uses."""
-        kept = LiveValues()
+        kept = LiveValues(self._decode_packed)
         self.live, self.encode, self.decode = True, kept.encode, kept.decode
         self.decode_data = kept.decode_data
 
@@ -83,6 +85,12 @@ class Journals(Reader):
             for draft in drafts:
                 self._bound.check_given(draft.owner)
             self._bound.check_free(run)
+
+    def _decode_packed(self, data: bytes) -> Any:
+        return values.decode(data, self.sources)
+
+    def _decode_readable(self, data: bytes) -> Any:
+        return readable.unpacked(data, self.sources)
 
     def new_birth(self) -> str:
         """A birth id for a run that is about to be opened."""
@@ -312,6 +320,7 @@ class Journals(Reader):
 
         What is not the run's state (a step's own value, a question) leaves the tip where it is.
         """
+        encoding = bytes(encoding)  # what it carries in memory stays with the caller
         if self._flags & wrapping.READABLE:
             packed = envelope.keyframe(encoding, wrapping.READABLE, guard)
             packed, chain = whole(kind, seq, encoding, packed)
@@ -397,11 +406,7 @@ def _same_or_ahead(known: Tip, tip: Tip) -> bool:
 
 
 def _encode_readable(value: object, *, root: str = "state") -> bytes:
-    return readable.dumps(value, indent=1, root=root).encode()
-
-
-def _decode_readable(data: bytes) -> Any:
-    return readable.loads(data.decode())
+    return readable.packed(value, indent=1, root=root)
 
 
 def _decode_readable_data(data: bytes) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from holdfast.engine.program import Task
 from holdfast.errors import CheckpointCorruptedError, RunError, StepFailedError
 from holdfast.model import Entry
+from holdfast.revealed import scrubbed
 
 _LONGEST_TRACE: Final = 20_000
 _LONGEST_MESSAGE: Final = 2_000  # of a group
@@ -22,7 +23,7 @@ def failure(run_id: str, task: Task, error: BaseException, attempts: int) -> Ste
     while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(_OURS):
         trace = trace.tb_next  # begin in the step's own code
     shown = error if trace is None else error.with_traceback(trace)
-    lines = "".join(traceback.format_exception(shown))[-_LONGEST_TRACE:]
+    lines = scrubbed("".join(traceback.format_exception(shown)))[-_LONGEST_TRACE:]
     failed = StepFailedError(task.key, type_name(error), message_of(error), attempts, lines, run_id)
     failed.__cause__ = error
     if isinstance(error, RunError):
@@ -37,11 +38,11 @@ def type_name(error: BaseException) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """What an error says; that of a group also what each error in it says, once."""
+    """What an error says, without secrets; that of a group also what each in it says, once."""
     if not isinstance(error, BaseExceptionGroup):
-        return str(error)
+        return scrubbed(str(error))
     parts = dict.fromkeys(f"{type_name(one)}: {message_of(one)}" for one in error.exceptions)
-    return f"{error}: {'; '.join(parts)}"[:_LONGEST_MESSAGE]
+    return f"{scrubbed(str(error))}: {'; '.join(parts)}"[:_LONGEST_MESSAGE]
 
 
 def describe(error: BaseException) -> dict[str, Any]:

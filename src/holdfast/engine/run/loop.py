@@ -35,6 +35,7 @@ from holdfast.errors import (
 from holdfast.kernel.core import Core
 from holdfast.logs import about, logger
 from holdfast.model import Kind, Status
+from holdfast.revealed import executing
 
 log = logger()
 
@@ -97,7 +98,8 @@ class Run(Telling):
                 self._due = self._loop.time() + self.options.timeout
             timer = self._loop.call_at(self._due, self.ask, "timeout")
         try:
-            result = await self._work()
+            with executing():
+                result = await self._work()
             self._warn_if_unsaved()
             return result
         except BaseException:

@@ -1,0 +1,144 @@
+"""The secrets that this process has revealed: their values are taken out of texts that are kept.
+
+A step that fails may quote a secret in its error. Before such a text is recorded, logged or sent,
+`scrubbed` replaces the values that are known here. They are known as long as a `Secret` with the
+value is alive, and while a run is executed that revealed it. Nothing of this is stored anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import Any, Final
+from urllib.parse import quote
+
+from holdfast.seams import on_fork
+
+SHORTEST: Final = 6
+"""Shorter values are not looked for: they would be found by chance."""
+
+_MOST: Final = 1_000  # of what one run revealed, so that it can't grow without end
+_DEEPEST: Final = 20
+
+
+class Revealed:
+    """A value that was revealed, as the texts by which it may be quoted."""
+
+    __slots__ = ("__weakref__", "name", "texts")
+
+    def __init__(self, value: object, name: str) -> None:
+        found = {form for text in _leaves(value, 0) for form in _forms(text)}
+        self.texts = tuple(sorted(found, key=len, reverse=True))
+        self.name = name
+
+
+class _Kept:
+    """What one run has revealed, until it stops."""
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[str, ...], Revealed] = {}
+        self.over = False
+
+
+_OF_RUN: ContextVar[_Kept | None] = ContextVar("holdfast_revealed", default=None)
+
+
+class _Registry:
+    """All values that are looked for."""
+
+    def __init__(self) -> None:
+        self.living: weakref.WeakSet[Revealed] = weakref.WeakSet()
+        self._reset()
+        on_fork(self._reset)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+
+    def add(self, known: Revealed) -> None:
+        kept = _OF_RUN.get()
+        with self._lock:
+            self.living.add(known)
+            if kept is not None and not kept.over and len(kept.values) < _MOST:
+                kept.values.setdefault(known.texts, known)
+
+    def found_in(self, text: str) -> list[tuple[str, str]]:
+        with self._lock:
+            found = [(part, one.name) for one in self.living for part in one.texts if part in text]
+        return sorted(found, key=lambda pair: len(pair[0]), reverse=True)
+
+
+_registry: Final = _Registry()
+
+
+def note(value: object, name: str) -> Revealed | None:
+    """Look for this value from now on, as long as the result is kept or this run is executed."""
+    known = Revealed(value, name)
+    if not known.texts:
+        return None
+    _registry.add(known)
+    return known
+
+
+@contextmanager
+def executing() -> Iterator[None]:
+    """Keep in mind what is revealed here until the block ends: a run is executed in it."""
+    kept = _Kept()
+    token = _OF_RUN.set(kept)
+    try:
+        yield
+    finally:
+        kept.over = True
+        kept.values.clear()
+        with suppress(ValueError):  # a stream may end in another context than it began in
+            _OF_RUN.reset(token)
+
+
+def scrubbed(text: str) -> str:
+    """The text without the values that were revealed: each is replaced by the secret's name."""
+    if not _registry.living:
+        return text
+    for part, name in _registry.found_in(text):
+        text = text.replace(part, f"<secret {name}>")
+    return text
+
+
+def quotes_secret(text: str) -> bool:
+    """Whether a value that was revealed is in the text."""
+    return bool(_registry.living) and bool(_registry.found_in(text))
+
+
+def _leaves(value: Any, depth: int) -> Iterator[str]:
+    """The texts in a value that are long enough to be looked for."""
+    if isinstance(value, str):
+        if len(value) >= SHORTEST:
+            yield value
+    elif isinstance(value, bytes | bytearray):
+        if len(value) >= SHORTEST:
+            yield value.decode("latin-1")
+            yield value.decode(errors="replace")
+    elif depth < _DEEPEST and isinstance(value, dict):
+        for item in value.values():
+            yield from _leaves(item, depth + 1)
+    elif depth < _DEEPEST and isinstance(value, list | tuple | set | frozenset):
+        for item in value:
+            yield from _leaves(item, depth + 1)
+    elif (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and abs(value) >= 10 ** (SHORTEST - 1)
+    ):
+        yield str(value)
+
+
+def _forms(text: str) -> tuple[str, ...]:
+    """The text as it is, and as it is quoted by `repr`, in JSON and in URLs."""
+    return (
+        text,
+        repr(text)[1:-1],
+        json.dumps(text)[1:-1],
+        quote(text, safe="", errors="replace"),
+    )
