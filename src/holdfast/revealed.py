@@ -28,11 +28,13 @@ _DEEPEST: Final = 20
 class Revealed:
     """A value that was revealed, as the texts by which it may be quoted."""
 
-    __slots__ = ("__weakref__", "name", "texts")
+    __slots__ = ("__weakref__", "exact", "name", "texts")
 
     def __init__(self, value: object, name: str) -> None:
-        found = {form for text in _leaves(value, 0) for form in _forms(text)}
+        leaves = list(_leaves(value, 0))
+        found = {form for text in map(_text, leaves) for form in _forms(text)}
         self.texts = tuple(sorted(found, key=len, reverse=True))
+        self.exact = frozenset(map(repr, leaves))  # also of those that are too short for a text
         self.name = name
 
 
@@ -40,7 +42,7 @@ class _Kept:
     """What one run has revealed, until it stops."""
 
     def __init__(self) -> None:
-        self.values: dict[tuple[str, ...], Revealed] = {}
+        self.values: dict[frozenset[str], Revealed] = {}
         self.over = False
 
 
@@ -63,7 +65,11 @@ class _Registry:
         with self._lock:
             self.living.add(known)
             if kept is not None and not kept.over and len(kept.values) < _MOST:
-                kept.values.setdefault(known.texts, known)
+                kept.values.setdefault(known.exact, known)
+
+    def leaves(self) -> list[frozenset[str]]:
+        with self._lock:
+            return [one.exact for one in self.living]
 
     def found_in(self, text: str) -> list[tuple[str, str]]:
         with self._lock:
@@ -74,12 +80,11 @@ class _Registry:
 _registry: Final = _Registry()
 
 
-def note(value: object, name: str) -> Revealed | None:
+def note(value: object, name: str) -> Revealed:
     """Look for this value from now on, as long as the result is kept or this run is executed."""
     known = Revealed(value, name)
-    if not known.texts:
-        return None
-    _registry.add(known)
+    if known.exact:
+        _registry.add(known)
     return known
 
 
@@ -106,36 +111,36 @@ def scrubbed(text: str) -> str:
     return text
 
 
+def hidden_leaves() -> frozenset[str]:
+    """The `repr` of each text and number that was revealed: no digest is made of them."""
+    return frozenset().union(*_registry.leaves()) if _registry.living else frozenset()
+
+
 def quotes_secret(text: str) -> bool:
     """Whether a value that was revealed is in the text."""
     return bool(_registry.living) and bool(_registry.found_in(text))
 
 
-def _leaves(value: Any, depth: int) -> Iterator[str]:
-    """The texts in a value that are long enough to be looked for."""
-    if isinstance(value, str):
-        if len(value) >= SHORTEST:
-            yield value
-    elif isinstance(value, bytes | bytearray):
-        if len(value) >= SHORTEST:
-            yield value.decode("latin-1")
-            yield value.decode(errors="replace")
+def _leaves(value: Any, depth: int) -> Iterator[Any]:
+    """The texts and numbers in a value."""
+    if isinstance(value, str | bytes | bytearray | int | float) and not isinstance(value, bool):
+        yield value
     elif depth < _DEEPEST and isinstance(value, dict):
         for item in value.values():
             yield from _leaves(item, depth + 1)
     elif depth < _DEEPEST and isinstance(value, list | tuple | set | frozenset):
         for item in value:
             yield from _leaves(item, depth + 1)
-    elif (
-        isinstance(value, int)
-        and not isinstance(value, bool)
-        and abs(value) >= 10 ** (SHORTEST - 1)
-    ):
-        yield str(value)
+
+
+def _text(leaf: Any) -> str:
+    return leaf.decode(errors="replace") if isinstance(leaf, bytes | bytearray) else str(leaf)
 
 
 def _forms(text: str) -> tuple[str, ...]:
     """The text as it is, and as it is quoted by `repr`, in JSON and in URLs."""
+    if len(text) < SHORTEST:
+        return ()
     return (
         text,
         repr(text)[1:-1],

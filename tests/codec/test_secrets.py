@@ -22,14 +22,14 @@ def stored(value: object) -> bytes:
 
 def test_a_secret_shows_its_name_and_never_its_value() -> None:
     named, nameless = hf.Secret(VALUE, name="stripe"), hf.Secret(VALUE)
-    for shown in (repr(named), str(named), f"{named}", f"{named:>40}", "%s" % named):
+    for shown in (repr(named), str(named), f"{named}", f"{named:>40}", f"{named}"):
         assert shown == "Secret(name='stripe')"
     assert repr(nameless) == "Secret()"
     assert VALUE not in repr([named, {"a": nameless}])
     with pytest.raises(TypeError):
         json.dumps(named)
     with pytest.raises(TypeError):
-        list(named)  # type: ignore[call-overload]
+        list(named)
 
 
 def test_a_name_that_holds_the_value_is_refused() -> None:
@@ -86,10 +86,12 @@ def test_a_loaded_secret_asks_the_provider_when_it_is_revealed() -> None:
         asked.append(name)
         return {"stripe": VALUE}[name]
 
-    back = values.decode(stored([hf.Secret("x", name=n) for n in ("stripe", "gone")]), Sources(provider))
+    back = values.decode(
+        stored([hf.Secret("x", name=n) for n in ("stripe", "gone")]), Sources(provider)
+    )
     assert not asked
     assert back[0].reveal() == VALUE
-    with pytest.raises(hf.SecretMissingError, match="'gone'.*the provider does not know it"):
+    with pytest.raises(hf.SecretMissingError, match=r"'gone'.*the provider does not know it"):
         back[1].reveal()
     assert asked == ["stripe", "gone"]
 
@@ -105,9 +107,11 @@ def test_an_error_of_the_provider_does_not_quote_it() -> None:
 
 
 def test_secrets_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("USER_TOKEN", VALUE)
+    monkeypatch.setenv("HOLDFAST_SECRET_USER_TOKEN", VALUE)
     assert hf.environment_secrets("user.token") == VALUE
-    [secret] = values.decode(stored([hf.Secret("x", name="no.such")]), Sources(hf.environment_secrets))
+    [secret] = values.decode(
+        stored([hf.Secret("x", name="no.such")]), Sources(hf.environment_secrets)
+    )
     with pytest.raises(hf.SecretMissingError, match=r"'no\.such'"):
         secret.reveal()
 

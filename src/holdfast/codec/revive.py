@@ -261,9 +261,28 @@ def _secret(args: tuple[Any, ...]) -> Convert:
     def convert(data: Any) -> Any:
         if not isinstance(data, Secret):
             return Secret(of_value(data))
-        return data if of_value is _anything or type(data) is Locked else data.converted(of_value)
+        if of_value is _anything or type(data) is Locked:
+            return data
+        if not data.is_here:
+            return data.converted(lambda value: _revealed_as(args[0], value, data.name))
+        try:
+            return data.converted(of_value)
+        except Misplaced:
+            raise Misplaced(_OTHER_SECRET.format(_name(args[0]))) from None
 
     return convert
+
+
+def _revealed_as(hint: Any, value: Any, name: str | None) -> Any:
+    try:
+        return _converter(hint)(value)
+    except Misplaced:  # what it says may quote the value
+        raise ReviveError(f"secret {name}", _OTHER_SECRET.format(_name(hint))) from None
+
+
+_OTHER_SECRET: Final = (
+    "its value is not of the type asked for, {}; correct the type, or its provider"
+)
 
 
 def _literal(choices: tuple[Any, ...]) -> Convert:

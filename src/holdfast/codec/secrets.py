@@ -265,12 +265,13 @@ def check_provider(provider: object) -> None:
 
 
 def environment_secrets(name: str) -> str:
-    """Secrets from environment variables: "user.token" is `USER_TOKEN`.
+    """Secrets from environment variables: "user.token" is `HOLDFAST_SECRET_USER_TOKEN`.
 
     For `secrets_from=`. Letters become capitals, and everything but letters and digits `_`. Raises
-    `LookupError` if the variable is not set.
+    `LookupError` if the variable is not set. The prefix keeps a name that was stored from reading
+    any other variable.
     """
-    return os.environ[re.sub(r"[^A-Z0-9]+", "_", name.upper()).strip("_")]
+    return os.environ[f"HOLDFAST_SECRET_{re.sub(r'[^A-Z0-9]+', '_', name.upper()).strip('_')}"]
 
 
 class _Absent:

@@ -25,7 +25,7 @@ from holdfast.codec import readable
 from holdfast.codec.arrays import is_numpy
 from holdfast.codec.registry import codec_for
 from holdfast.codec.secrets import Secret
-from holdfast.revealed import scrubbed
+from holdfast.revealed import hidden_leaves, scrubbed
 
 _MOST: Final = 4096
 _BYTES: Final = 18  # of the digest: 144 bits, and no padding in base64
@@ -49,6 +49,9 @@ def digest(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     except Exception:
         named = [*enumerate(args), *sorted(kwargs.items())]
         text = [f"{name}:{_kind(value)}:{_size(value)}|" for name, value in named]
+    hidden = hidden_leaves()
+    if hidden:
+        text = ["?" if part in hidden else part for part in text]
     packed = scrubbed("".join(text)).encode("utf-8", "surrogatepass")
     made = hashlib.blake2b(packed, digest_size=_BYTES).digest()
     return binascii.b2a_base64(made, newline=False).decode()

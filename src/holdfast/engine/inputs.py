@@ -14,7 +14,7 @@ from holdfast.codec.summaries import summary
 from holdfast.engine.arguments import digest
 from holdfast.errors import SerializeError
 from holdfast.kernel.core import Core
-from holdfast.revealed import scrubbed
+from holdfast.revealed import hidden_leaves, scrubbed
 from holdfast.urls import masked
 
 _MOST: Final = 5  # differences that are named
@@ -30,15 +30,18 @@ def inputs_hash(inputs: object) -> str:
     and not its value. Raises `SerializeError`
     with the path to what can't be stored.
     """
-    tree = _ordered(readable.to_json(inputs, root="inputs"))
+    tree = _ordered(readable.to_json(inputs, root="inputs"), hidden_leaves())
     text = json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(scrubbed(text).encode()).hexdigest()
 
 
 def comparable_hash(core: Core, inputs: object) -> str:
-    """`inputs_hash`; where any value may be saved, also of inputs that could not be stored."""
+    """`inputs_hash`; where any value may be saved, also of inputs that could not be stored.
+
+    What is withheld or encrypted by its path counts by its path alone.
+    """
     try:
-        return inputs_hash(inputs)
+        return inputs_hash(core.withholding.masked(inputs))
     except SerializeError:
         if not core.journals.live:
             raise
@@ -51,7 +54,7 @@ def differences(recorded: object, given: object) -> list[str]:
     The first few; the last says how many more there are.
     """
     try:
-        plain = values.decode(values.encode(given))
+        plain = values.decode_data(values.encode(given))
     except SerializeError:  # a run that is not stored
         return ["a value that can't be stored"]
     found = _differences("", recorded, plain)
@@ -102,12 +105,12 @@ def _shown(path: str, value: Any) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
-def _ordered(tree: Any) -> Any:
+def _ordered(tree: Any, hidden: frozenset[str]) -> Any:
     if isinstance(tree, list):
-        return [_ordered(item) for item in tree]
+        return [_ordered(item, hidden) for item in tree]
     if isinstance(tree, dict):
-        ordered = {key: _ordered(item) for key, item in tree.items()}
+        ordered = {key: _ordered(item, hidden) for key, item in tree.items()}
         if "$map" in ordered:
             ordered["$map"] = sorted(ordered["$map"], key=json.dumps)
         return ordered
-    return tree
+    return "?" if hidden and repr(tree) in hidden else tree

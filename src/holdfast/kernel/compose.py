@@ -123,7 +123,7 @@ def given_or_new(core: Core, given: str | None) -> str:
 
 def encode(core: Core, run: str, state: object, root: str = "state") -> bytes:
     """The state as it is stored. Raises `SerializeError` and `StateTooLargeError`."""
-    encoding = core.journals.encode(state, root=root)
+    encoding = core.withholding.encode(run, state, root)
     size = len(encoding)
     if size > core.settings.max_state_bytes:
         raise StateTooLargeError(run, size, core.settings.max_state_bytes)

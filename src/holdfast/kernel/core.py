@@ -15,6 +15,7 @@ from holdfast.kernel.draft import Draft
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.observing import Observer, tell
 from holdfast.kernel.ticket import Ticket, running_loop
+from holdfast.kernel.withholding import Withholding
 from holdfast.retention import Retention
 from holdfast.seams import on_fork
 
@@ -74,6 +75,7 @@ class Core:
     def __init__(self, journals: Journals, settings: Settings) -> None:
         self.journals = journals
         self.settings = settings
+        self.withholding = Withholding(journals)  # what is not stored as it is
         self.degraded: HoldfastError | None = None
         self.closed = False
         self.at_close: list[Callable[[Core], None]] = []  # may block; called before it is closed

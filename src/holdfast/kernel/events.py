@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from holdfast.codec import readable
 from holdfast.errors import ConflictError
 from holdfast.model import HIDDEN
+from holdfast.revealed import scrubbed
 from holdfast.store import WorkFailedError
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, datetime) and name == "until":
         return value.isoformat()
     if isinstance(value, BaseException):
-        return f"{type(value).__name__}: {_text(str, value)}"
+        return f"{type(value).__name__}: {scrubbed(_text(str, value))}"
     try:
         return readable.to_json(value)
     except Exception:  # noqa: BLE001 - an event has a JSON form, whatever its value

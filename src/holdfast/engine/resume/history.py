@@ -9,9 +9,11 @@ from itertools import islice
 from typing import Any
 
 from holdfast.codec.meta import Meta, claimed_so_far
+from holdfast.codec.secrets import Carrying
 from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Stored
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
+from holdfast.kernel import compose
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import is_live
 from holdfast.kernel.journal import Journals
@@ -36,6 +38,7 @@ class History:
         self.run = run
         self._whole = whole
         self._metas: dict[int, Meta] = {}  # by seq
+        self._supplied: Carrying | None = None  # the inputs, if given again with secrets
         with outages_named(run):
             self._read(core.journals, run, whole)
 
@@ -62,6 +65,7 @@ class History:
             news = self.core.journals.trail(self.run, start=self.head.seq + 1)
         if not self._whole or any(e.kind in (Kind.OPEN, Kind.TOMBSTONE) for e in news):
             found = History(self.core, self.run, whole=self._whole)
+            found._supplied = self._supplied
         else:
             back = next((e for e in news if e.kind == Kind.ROLLBACK), None)
             last = self.head.seq if back is None else -1 if back.parent is None else back.parent
@@ -99,6 +103,17 @@ class History:
     def inputs(self) -> Stored:
         """What the run was started with."""
         return self.stored(self.opening)
+
+    def supply(self, inputs: Any) -> None:
+        """Take secrets from the inputs that are given again, rather than ask for them."""
+        encoding = compose.encode(self.core, self.run, inputs, root="inputs")
+        self._supplied = encoding if isinstance(encoding, Carrying) else None
+
+    @property
+    def inputs_as_data(self) -> Any:
+        """What the run was started with, for comparing: without secrets."""
+        journals, entry = self.core.journals, self.opening
+        return journals.value(entry.run, entry.seq, entry, as_data=True)
 
     @property
     def birth(self) -> str:
@@ -195,6 +210,10 @@ class History:
         """What an entry carries, as it is recorded."""
         journals = self.core.journals
         encoding = journals.chain(entry.run, entry.seq, entry).encoding
+        given = self._supplied
+        if given is not None:
+            withheld = given.withheld if entry is self.opening else {}
+            encoding = Carrying.of(encoding, given.secrets, withheld)
         return Stored(encoding, partial(journals.decoded, entry.run, entry.seq))
 
     def value(self, entry: Entry) -> Any:

@@ -282,16 +282,17 @@ def check_begun(program: Program, history: History, inputs: Any) -> None:
             "Resume it with the flow of that name.",
         )
     if inputs is not None:
+        history.supply(inputs)
         recorded, expected = program.migrated_inputs(history), begun.inputs_hash
         if recorded is None:
-            recorded = history.inputs.value()
+            recorded = history.inputs_as_data
         else:
             expected = comparable_hash(history.core, recorded)
         given = program.comparable(inputs, recorded)
         actual = comparable_hash(history.core, given)
         if actual != expected:
-            different = tuple(differences(recorded, given))
-            raise InputMismatchError(expected, actual, run_id, different)
+            shown = map(history.core.withholding.masked, (recorded, given))
+            raise InputMismatchError(expected, actual, run_id, tuple(differences(*shown)))
 
 
 def began_otherwise(program: Program, history: History, inputs: Any) -> bool:

@@ -1,0 +1,130 @@
+"""What is kept out of the store by its path, or stored encrypted: `secrets=` and `encrypt=`."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast import revealed
+from holdfast.codec import values
+from holdfast.codec.field_paths import field_paths
+from holdfast.codec.secrets import (
+    Carrying,
+    Encrypted,
+    Provider,
+    Secret,
+    Sources,
+    Withheld,
+    check_provider,
+)
+from holdfast.seams import on_fork
+
+if TYPE_CHECKING:
+    from holdfast.kernel.journal import Journals
+
+_MOST: Final = 1_000  # values that are kept in mind, and fields that were encrypted
+
+Seal = Callable[[str, str, bytes], bytes]
+"""Encrypts a field, given its run, its path and its encoding."""
+
+
+class Withholding:
+    """Encodes values without their secret fields, and says where those come from again."""
+
+    def __init__(
+        self,
+        journals: Journals,
+        secrets_from: Provider | None = None,
+        secrets: Iterable[str] = (),
+        encrypt: Iterable[str] = (),
+        seal: Seal | None = None,
+        open_field: Callable[[Encrypted], bytes] | None = None,
+    ) -> None:
+        check_provider(secrets_from)
+        self._journals = journals
+        self._secrets = field_paths("secrets", secrets)
+        self._encrypted = field_paths("encrypt", encrypt)
+        self._seal = seal
+        self._known: OrderedDict[frozenset[str], revealed.Revealed] = OrderedDict()
+        self._sealed: OrderedDict[tuple[str, str], tuple[bytes, bytes]] = OrderedDict()
+        self._reset()
+        on_fork(self._reset)
+        journals.sources = Sources(secrets_from, open_field, self._note)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+
+    def encode(self, run: str, value: object, root: str) -> bytes:
+        """The value as it is stored, carrying in memory what is not. Raises `SerializeError`."""
+        if not (self._secrets or self._encrypted) or self._journals.live:
+            return self._journals.encode(value, root=root)
+        packed = values.encode(value, root=root)
+        kept: dict[str, bytes] = {}
+
+        def withhold(part: Any, path: str) -> Any:
+            if _is_hidden(part):
+                return part
+            kept[path] = values.encode(part, root=path)
+            self._note(part, path)
+            return Withheld(path)
+
+        def encrypt(part: Any, path: str) -> Any:
+            if _is_hidden(part):
+                return part
+            plain = values.encode(part, root=path)
+            kept[path] = plain
+            self._note(part, path)
+            return Encrypted(path, self._ciphertext(run, path, bytes(plain)))
+
+        tree = self._replaced(packed, withhold, encrypt)
+        if not kept:
+            return self._journals.encode(value, root=root)
+        known = packed.secrets if isinstance(packed, Carrying) else {}
+        return Carrying.of(self._journals.encode(tree, root=root), known, kept)
+
+    def masked(self, value: object) -> Any:
+        """The value as plain data, with its path in the place of what is withheld or encrypted."""
+        if not (self._secrets or self._encrypted) or self._journals.live:
+            return value
+
+        def mask(part: Any, path: str) -> Any:
+            return part if part is None else Withheld(path)
+
+        return self._replaced(values.encode(value, root="inputs"), mask, mask)
+
+    def _replaced(
+        self, packed: bytes, at_secret: Callable[..., Any], at_encrypted: Callable[..., Any]
+    ) -> Any:
+        tree = values.decode_data(packed)
+        for paths, make in ((self._secrets, at_secret), (self._encrypted, at_encrypted)):
+            for path in paths:
+                tree = path.replaced(tree, make)
+        return tree
+
+    def _ciphertext(self, run: str, path: str, plain: bytes) -> bytes:
+        """The encrypted field; the same again for the same value, so that deltas stay small."""
+        assert self._seal is not None
+        with self._lock:
+            known = self._sealed.get((run, path))
+        if known is not None and known[0] == plain:
+            return known[1]
+        sealed = self._seal(run, path, plain)
+        with self._lock:
+            self._sealed[run, path] = plain, sealed
+            while len(self._sealed) > _MOST:
+                self._sealed.popitem(last=False)
+        return sealed
+
+    def _note(self, value: Any, path: str) -> None:
+        """Keep a value out of error messages for as long as this is in use."""
+        known = revealed.note(value, path)
+        with self._lock:
+            self._known[known.exact] = known
+            while len(self._known) > _MOST:
+                self._known.popitem(last=False)
+
+
+def _is_hidden(part: Any) -> bool:
+    return part is None or isinstance(part, Secret | Withheld | Encrypted)
