@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from holdfast.checkpoint import Checkpoint
+from holdfast.codec.secrets import Provider
 from holdfast.errors import HoldfastError
 from holdfast.kernel import backlog
 from holdfast.kernel.core import (
@@ -28,6 +29,7 @@ from holdfast.kernel.owner_view import bind
 from holdfast.kernel.store_view import real_store
 from holdfast.kernel.watcher import EVERY
 from holdfast.kernel.watching import Changes, SyncChanges, stop_watching
+from holdfast.kernel.withholding import Hidden
 from holdfast.kernel.writer import writer_for
 from holdfast.keys.sealing import sealer_of
 from holdfast.migrations import Migrations
@@ -127,6 +129,8 @@ class _Operations(HasOperations):
         max_state_bytes: int = MAX_STATE_BYTES,
         deadline: float = DEADLINE,
         survives: Survives | None = None,
+        secrets_from: Provider | None = None,
+        secrets: Iterable[str] = (),
         cache_bytes: int = CACHE_BYTES,
         clock: Clock = SYSTEM_CLOCK,
         entropy: Entropy = SYSTEM_ENTROPY,
@@ -151,11 +155,17 @@ class _Operations(HasOperations):
         - `max_state_bytes`: larger states are refused; beyond 1 MB they are warned about.
         - `deadline`: seconds a save may take, retries included.
         - `survives`: what the store must survive; `DurabilityError` if it does not.
+        - `secrets_from`: where the values of secrets that are loaded come from: a mapping or a
+          function, by the name of each, such as `environment_secrets`.
+        - `secrets`: paths of values that are never stored, such as "user.token",
+          "headers.*.Authorization" or "[*].password", in states, inputs, results and answers. Who
+          loads them gets them from `secrets_from`, by their path.
         - `listeners`: functions that get every event, or a `Metrics`. See docs/events.md.
         - `key`: encrypts everything that is saved, and refuses what is not encrypted.
         - `sign`: signs everything that is saved, and refuses what is not signed by this key, or
           by one of those in `trusted`.
         """
+        hidden = Hidden(secrets_from, secrets)
         observers = observers_of(listeners)
         settings = Settings(
             durability=durability,
@@ -178,7 +188,7 @@ class _Operations(HasOperations):
         largest = max(max_state_bytes, MAX_STATE_BYTES)
         sealer = sealer_of(real_store(self._store), key, sign, trusted, clock, entropy)
         journals = Journals(self._store, writer, clock, entropy, cache_bytes, largest, sealer)
-        self._core = Core(journals, settings)
+        self._core = Core(journals, settings, hidden)
         self._keys = {"key": key, "sign": sign, "trusted": trusted}
         if observers:
             self._core.observe(observers)

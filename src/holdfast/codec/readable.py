@@ -58,7 +58,7 @@ def from_json(tree: object, sources: Sources | None = None) -> Any:
     """
     coded: list[object] = []
     value = _parsed(tree, coded)
-    return decode(encode(value), sources) if coded else value
+    return decode(bytes(encode(value)), sources) if coded else value
 
 
 def data_from_json(tree: object) -> Any:
@@ -95,7 +95,7 @@ def unpacked(data: bytes, sources: Sources | None = None) -> Any:
     value = _parsed(_json(data.decode()), coded)
     if not coded:
         return value
-    encoding = encode(value)
+    encoding = bytes(encode(value))
     if isinstance(data, Carrying):
         encoding = Carrying.of(encoding, data.secrets, data.withheld)
     return decode(encoding, sources)

@@ -268,7 +268,7 @@ def _secret(args: tuple[Any, ...]) -> Convert:
         try:
             return data.converted(of_value)
         except Misplaced:
-            raise Misplaced(_OTHER_SECRET.format(_name(args[0]))) from None
+            raise Misplaced(_OTHER_KIND.format(_name(args[0]))) from None
 
     return convert
 
@@ -277,12 +277,10 @@ def _revealed_as(hint: Any, value: Any, name: str | None) -> Any:
     try:
         return _converter(hint)(value)
     except Misplaced:  # what it says may quote the value
-        raise ReviveError(f"secret {name}", _OTHER_SECRET.format(_name(hint))) from None
+        raise ReviveError(f"secret {name}", _OTHER_KIND.format(_name(hint))) from None
 
 
-_OTHER_SECRET: Final = (
-    "its value is not of the type asked for, {}; correct the type, or its provider"
-)
+_OTHER_KIND: Final = "its value is not of the type asked for, {}; correct the type, or its provider"
 
 
 def _literal(choices: tuple[Any, ...]) -> Convert:

@@ -93,6 +93,11 @@ class Secret(Generic[T]):
         """Whether its value is in memory, rather than to be asked for."""
         return self._value is not _ABSENT
 
+    @property
+    def can_be_revealed(self) -> bool:
+        """Whether its value is in memory, or there is someone to ask for it."""
+        return self.is_here or self._ask is not None
+
     def __repr__(self) -> str:
         return "Secret()" if self._name is None else f"Secret(name={self._name!r})"
 

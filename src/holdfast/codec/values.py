@@ -85,7 +85,8 @@ def encode(value: object, *, root: str = "state") -> bytes:
         rebuilder = Rebuilder(_come_back)
         rebuilt = rebuilder.finished(rebuilder.rebuild(value), root)
         packed = packb(rebuilt, option=PASS_ALL_KEYS)
-        return Carrying.of(packed, rebuilder.secrets) if rebuilder.secrets else packed
+        carried = {name: one for name, one in rebuilder.secrets.items() if one.can_be_revealed}
+        return Carrying.of(packed, carried) if carried else packed
     except Misplaced as misplaced:
         raise SerializeError(misplaced.path(root), misplaced.reason) from misplaced.__cause__
     except RecursionError:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Unpack, overload
 
+from holdfast.codec.secrets import Provider
 from holdfast.engine import launch
 from holdfast.engine.blocking import (
     BackgroundLoop,
@@ -32,6 +33,7 @@ from holdfast.engine.working.signals import stopping
 from holdfast.engine.working.worker import Listener, Worker, WorkOptions, flows_of
 from holdfast.kernel.observing import Listener as EventListener
 from holdfast.kernel.observing import flush_async, observers_of
+from holdfast.kernel.withholding import Hidden
 from holdfast.model import check_id
 from holdfast.urls import masked
 
@@ -54,6 +56,8 @@ OPTIONS: Final = (
     "key",
     "sign",
     "trusted",
+    "secrets_from",
+    "secrets",
 )
 """The names of everything that an engine may be given besides its store."""
 
@@ -68,8 +72,9 @@ class Engine(Controls):
     world. After `dead_after` seconds without a sign of life, processes on other machines may
     declare this one dead and resume its runs. `listeners` are told of every event of its runs and
     of its checkpointer: functions, called in threads of their own, a `Metrics` or a `Tracing`. A
-    slow or failing one does not disturb the runs: see docs/observability.md. `key`, `sign` and
-    `trusted` are those of a `Checkpointer`. All other options are defaults for its runs: see
+    slow or failing one does not disturb the runs: see docs/observability.md. `key`, `sign`,
+    `trusted`, `secrets_from` and `secrets` are those of a `Checkpointer`. All other options are
+    defaults for its runs: see
     `RunOptions`.
 
     One engine may execute many runs at once, in several threads and event loops. Every async
@@ -89,10 +94,15 @@ class Engine(Controls):
         key: Keyring | None = None,
         sign: SigningKey | None = None,
         trusted: TrustedKeys | None = None,
+        secrets_from: Provider | None = None,
+        secrets: Iterable[str] = (),
         **defaults: Unpack[RunOptions],
     ) -> None:
         check_options("Engine", defaults, OPTIONS)
-        super().__init__(store, owner=owner, key=key, sign=sign, trusted=trusted)
+        self._hiding = Hidden(secrets_from, secrets).options
+        super().__init__(
+            store, owner=owner, key=key, sign=sign, trusted=trusted, **self._hiding
+        )
         self._observers = observers_of(listeners)
         self._launcher = Launcher(
             Registry(flows),
@@ -329,7 +339,7 @@ class Engine(Controls):
         if self._where is not False:
             place = super()._open()
         else:
-            place = open_checkpointer("memory://", owner=self._owner)
+            place = open_checkpointer("memory://", owner=self._owner, **self._hiding)
             place.checkpointer.core.journals.keep_live()
         if self._observers:
             place.checkpointer.core.observe(self._observers)

@@ -42,6 +42,8 @@ class Opening:
         self._core, self._run, self._link = core, run_id, link
         flow = self.program.flow
         check_id("flow", flow.name)
+        if link.owner is not None:
+            check_id("owner", link.owner)
         self._encoding = compose.encode(core, run_id, inputs, root="inputs")
         self._facts: dict[str, Any] = {
             **flow.stamp,

@@ -15,7 +15,7 @@ from holdfast.kernel.draft import Draft
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.observing import Observer, tell
 from holdfast.kernel.ticket import Ticket, running_loop
-from holdfast.kernel.withholding import Withholding
+from holdfast.kernel.withholding import Hidden, Withholding
 from holdfast.retention import Retention
 from holdfast.seams import on_fork
 
@@ -72,10 +72,12 @@ unsettled: set[Core] = set()
 class Core:
     """The journals of a store, the settings, and what is not durable yet."""
 
-    def __init__(self, journals: Journals, settings: Settings) -> None:
+    def __init__(
+        self, journals: Journals, settings: Settings, hidden: Hidden | None = None
+    ) -> None:
         self.journals = journals
         self.settings = settings
-        self.withholding = Withholding(journals)  # what is not stored as it is
+        self.withholding = Withholding(journals, hidden or Hidden())  # what is not stored as it is
         self.degraded: HoldfastError | None = None
         self.closed = False
         self.at_close: list[Callable[[Core], None]] = []  # may block; called before it is closed

@@ -30,28 +30,51 @@ Seal = Callable[[str, str, bytes], bytes]
 """Encrypts a field, given its run, its path and its encoding."""
 
 
+class Hidden:
+    """Which fields are not stored as they are, and where secrets come from. Checks both."""
+
+    def __init__(
+        self,
+        secrets_from: Provider | None = None,
+        secrets: Iterable[str] = (),
+        encrypt: Iterable[str] = (),
+    ) -> None:
+        check_provider(secrets_from)
+        self.secrets_from = secrets_from
+        self.secrets = field_paths("secrets", secrets)
+        self.encrypted = field_paths("encrypt", encrypt)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What to give a checkpointer."""
+        found: dict[str, Any] = {}
+        if self.secrets_from is not None:
+            found["secrets_from"] = self.secrets_from
+        for name, paths in (("secrets", self.secrets), ("encrypt", self.encrypted)):
+            if paths:
+                found[name] = [path.text for path in paths]
+        return found
+
+
 class Withholding:
     """Encodes values without their secret fields, and says where those come from again."""
 
     def __init__(
         self,
         journals: Journals,
-        secrets_from: Provider | None = None,
-        secrets: Iterable[str] = (),
-        encrypt: Iterable[str] = (),
+        hidden: Hidden,
         seal: Seal | None = None,
         open_field: Callable[[Encrypted], bytes] | None = None,
     ) -> None:
-        check_provider(secrets_from)
         self._journals = journals
-        self._secrets = field_paths("secrets", secrets)
-        self._encrypted = field_paths("encrypt", encrypt)
+        self._secrets = hidden.secrets
+        self._encrypted = hidden.encrypted
         self._seal = seal
         self._known: OrderedDict[frozenset[str], revealed.Revealed] = OrderedDict()
         self._sealed: OrderedDict[tuple[str, str], tuple[bytes, bytes]] = OrderedDict()
         self._reset()
         on_fork(self._reset)
-        journals.sources = Sources(secrets_from, open_field, self._note)
+        journals.sources = Sources(hidden.secrets_from, open_field, self._note)
 
     def _reset(self) -> None:
         self._lock = threading.Lock()

@@ -71,9 +71,23 @@ def require(
     seq: int | None,
     checkpoint_id: str | None,
     migrate: Migrations | None = None,
+    *,
+    as_data: bool = False,
 ) -> Checkpoint:
-    """Like `load`, but what is not there raises `CheckpointNotFoundError`."""
-    return _require(core, core.journals.decode, run_id, seq, checkpoint_id, migrate)
+    """Like `load`, but what is not there raises `CheckpointNotFoundError`.
+
+    The state is decoded when it is asked for: most have no use for it, and secrets in it need a
+    provider. As data, it is copied as it is stored.
+    """
+    journals = core.journals
+    if migrate is not None:
+        return _require(core, journals.decode, run_id, seq, checkpoint_id, migrate)
+    found = _found(core, run_id, checkpoint_id, seq, None)
+    if found is None:
+        raise _missing(run_id, seq, checkpoint_id)
+    entry, encoding = found
+    journals.decoded(entry.run, entry.seq, encoding, as_data=True)  # what is wrong shows here
+    return Checkpoint(entry, encoding, journals.decode_data if as_data else journals.decode)
 
 
 def _load(
@@ -86,6 +100,18 @@ def _load(
     as_type: Any = None,
     migrate: Migrations | None = None,
 ) -> Checkpoint[Any] | None:
+    found = _found(core, run_id, checkpoint_id, seq, step)
+    if found is None:
+        return None
+    entry, encoding = found
+    checkpoint = Checkpoint(entry, encoding, decoding(core, entry, decode, as_type, migrate))
+    _ = checkpoint.state  # decoded now, so that what is wrong with it shows here
+    return checkpoint
+
+
+def _found(
+    core: Core, run_id: str | None, checkpoint_id: str | None, seq: int | None, step: str | None
+) -> tuple[Entry, bytes] | None:
     if run_id is None:
         if checkpoint_id is None:
             raise ValueError("load needs a run_id or a checkpoint_id")
@@ -101,13 +127,12 @@ def _load(
         raise TypeError(f"seq must be an int, not {seq!r}")
     with outages_named(run_id):
         find = partial(_find, core.journals, run_id, seq, step)
-        found = core.journals.undisturbed(run_id, find)
-    if found is None:
-        return None
-    entry, encoding = found
-    checkpoint = Checkpoint(entry, encoding, decoding(core, entry, decode, as_type, migrate))
-    _ = checkpoint.state  # decoded now, so that what is wrong with it shows here
-    return checkpoint
+        return core.journals.undisturbed(run_id, find)
+
+
+def _missing(run_id: str, seq: int | None, checkpoint_id: str | None) -> CheckpointNotFoundError:
+    wanted = checkpoint_id if seq is None else name_checkpoint(run_id, seq)
+    return CheckpointNotFoundError(run_id, wanted)
 
 
 def _require(
@@ -120,8 +145,7 @@ def _require(
 ) -> Checkpoint:
     checkpoint = _load(core, decode, run_id, checkpoint_id, seq, None, None, migrate)
     if checkpoint is None:
-        wanted = checkpoint_id if seq is None else name_checkpoint(run_id, seq)
-        raise CheckpointNotFoundError(run_id, wanted)
+        raise _missing(run_id, seq, checkpoint_id)
     return checkpoint
 
 

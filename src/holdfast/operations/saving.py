@@ -135,7 +135,7 @@ def fork(
     and is recorded. Raises `CheckpointNotFoundError`, and `RunExistsError` if `run_id` is taken.
     """
     yield from flush(core)
-    source: Checkpoint = yield partial(require, core, origin, seq, checkpoint_id)
+    source: Checkpoint = yield partial(require, core, origin, seq, checkpoint_id, as_data=True)
     yield partial(forking.refuse_undone, core, origin, source.seq)
     run = compose.given_or_new(core, run_id)
     entry = source.entry
