@@ -273,4 +273,4 @@ def test_secrets_are_a_list_and_the_provider_a_mapping_or_function() -> None:
     with pytest.raises(TypeError, match="secrets_from must be"):
         hf.Engine("memory://", secrets_from="token")  # type: ignore[arg-type]
     with hf.SyncCheckpointer("memory://") as cp, pytest.raises(ValueError, match="give secrets to"):
-        hf.Engine(cp, secrets=["a"])
+        assert hf.Engine(cp, secrets=["a"]).checkpointer is cp

@@ -100,6 +100,7 @@ class Engine(Controls):
     ) -> None:
         check_options("Engine", defaults, OPTIONS)
         self._hiding = Hidden(secrets_from, secrets).options
+        self._hiding = Hidden(secrets_from, secrets).options
         super().__init__(
             store, owner=owner, key=key, sign=sign, trusted=trusted, **self._hiding
         )
