@@ -101,9 +101,7 @@ class Engine(Controls):
         check_options("Engine", defaults, OPTIONS)
         self._hiding = Hidden(secrets_from, secrets).options
         self._hiding = Hidden(secrets_from, secrets).options
-        super().__init__(
-            store, owner=owner, key=key, sign=sign, trusted=trusted, **self._hiding
-        )
+        super().__init__(store, owner=owner, key=key, sign=sign, trusted=trusted, **self._hiding)
         self._observers = observers_of(listeners)
         self._launcher = Launcher(
             Registry(flows),
