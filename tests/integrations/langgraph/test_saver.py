@@ -315,6 +315,20 @@ def test_a_pickle_in_the_store_is_never_loaded() -> None:
     assert Trap.sprung == []
 
 
+@pytest.mark.parametrize("value", [["unknown", b""], ["msgpack", b"\xc1"], ["json", b"{"]])
+def test_a_value_that_the_serializer_can_not_read_is_an_error_that_names_the_run(
+    value: list[Any],
+) -> None:
+    cp = hf.SyncCheckpointer("memory://")
+    saver = HoldfastSaver(cp)
+    put(saver, thread(), 0, value="fine")
+    found = cp.load("t")
+    assert found is not None
+    cp.fork("t", run_id="evil", state={**found.state, "channel_values": {"value": value}})
+    with pytest.raises(hf.CheckpointLoadError, match=r"'evil'.*the serializer can't read"):
+        saver.get_tuple(thread("evil"))
+
+
 def test_stored_bytes_that_name_a_function_do_not_call_it() -> None:
     import ormsgpack
 

@@ -223,7 +223,10 @@ def serialized(serde: SerializerProtocol, channel: str, value: Any) -> Typed:
 
 
 def revived(serde: SerializerProtocol, typed: Typed, run: str) -> Any:
-    """A stored value. Raises `CheckpointLoadError` for a pickle, and for a type not allowed."""
+    """A stored value.
+
+    Raises `CheckpointLoadError` for a pickle, a type not allowed, and what the serializer refuses.
+    """
     kind = typed[0].partition("+")[0]  # what follows is how it was encrypted
     if kind == "pickle":
         raise CheckpointLoadError(run, "it holds a pickle, which is never loaded: it may run code")
@@ -231,3 +234,6 @@ def revived(serde: SerializerProtocol, typed: Typed, run: str) -> Any:
         return serde.loads_typed(typed)
     except ReviveError as error:
         raise CheckpointLoadError(run, error.reason) from None
+    except (TypeError, ValueError, LookupError, NotImplementedError, RecursionError) as error:
+        reason = f"the serializer can't read a value of it: {one_line(str(error))}"
+        raise CheckpointLoadError(run, reason) from error
