@@ -500,3 +500,22 @@ def test_members_with_few_hashes_come_back_or_are_refused_when_they_are_saved() 
     for value in (alike, dict.fromkeys(alike)):
         with pytest.raises(SerializeError, match="store a list instead"):
             encode(value)
+
+
+def test_an_unknown_time_zone_is_not_looked_for_among_modules(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`ZoneInfo` imports a module of tzdata that has the name of the zone's directory."""
+
+    class Finder:
+        def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+            sought.append(name)
+
+    sought: list[str] = []
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    moment = "2026-01-01T00:00:00+01:00"
+    found = decode(ormsgpack.packb(ormsgpack.Ext(20, f"{moment}[evil/Zone]".encode())))
+    assert found == dt.datetime.fromisoformat(moment)
+    assert not [name for name in sought if "evil" in name]
+    berlin = decode(ormsgpack.packb(ormsgpack.Ext(20, f"{moment}[Europe/Berlin]".encode())))
+    assert berlin.tzinfo == ZoneInfo("Europe/Berlin")

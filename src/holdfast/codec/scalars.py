@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import re
 import struct
+import zoneinfo
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -137,10 +139,30 @@ def _parse_time(text: str) -> time:
 
 def _zone(key: str) -> ZoneInfo | None:
     # The pattern admits neither dots nor a leading slash, so no key leaves the database.
+    if key not in _known_zones and not _is_zone(key):
+        return None
     try:
-        return ZoneInfo(key)
+        zone = ZoneInfo(key)
     except (KeyError, ValueError, OSError):
         return None
+    _known_zones.add(key)
+    return zone
+
+
+def _is_zone(key: str) -> bool:
+    """Whether the database has it. `ZoneInfo` would import a module of tzdata by this name."""
+    parts = key.split("/")
+    if any(Path(root, *parts).is_file() for root in zoneinfo.TZPATH):
+        return True
+    from importlib import resources  # takes longer to import than all of this module
+
+    try:
+        return resources.files("tzdata.zoneinfo").joinpath(*parts).is_file()
+    except ImportError:
+        return False
+
+
+_known_zones: set[str] = set()  # no more than the database has
 
 
 def _show_timedelta(value: timedelta) -> str:
