@@ -45,9 +45,11 @@ from holdfast.operations import (
     iterating,
     listing,
     reading,
+    receipt_check,
     rekeying,
     saving,
     tables,
+    takeout,
     tally,
     timeline,
     transfer,
@@ -111,9 +113,11 @@ class _Operations(HasOperations):
     anchor = reads(anchoring.anchor)
     verify_anchor = reads(anchor_checks.verify_anchor)
     attest = reads(attesting.attest)
+    verify_receipt = reads(receipt_check.verify_receipt)
     export_run = reads(transfer.export_run)
     export_checkpoints = reads(tables.export_checkpoints)
     export_runs = reads(transfer.export_runs)
+    export_data = reads(takeout.export_data)
     import_run = reads(transfer.import_run)
     import_runs = reads(transfer.import_runs)
     copy_to = reads(copying.copy_to)

@@ -263,6 +263,15 @@ def vote_journal(request: int, slot: int | str) -> str:
     return f"{HIDDEN}vote{HIDDEN}{request}{HIDDEN}{slot}"
 
 
+FORGETTINGS: Final = f"{HIDDEN}forget{HIDDEN}"
+"""What the names of the records of forgetting begin with."""
+
+
+def forget_journal(identity: str) -> str:
+    """The journal that records what was forgotten at one time: the receipt, as the store has it."""
+    return f"{FORGETTINGS}{identity}"
+
+
 THREADS: Final = f"{HIDDEN}thread{HIDDEN}"
 ALIASES: Final = f"{HIDDEN}alias{HIDDEN}"
 VERDICTS: Final = f"{HIDDEN}verdict{HIDDEN}"

@@ -12,7 +12,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.model import Entry
-from holdfast.operations import forgetting, transfer
+from holdfast.operations import forgetting, takeout
 from holdfast.store import RunFilter
 from holdfast.stores.memory import MemoryStore
 from holdfast.workflow import step, workflow
@@ -86,8 +86,10 @@ def test_verdicts_and_names_of_checkpoints_go_too(cp: hf.SyncCheckpointer) -> No
     manager.commit_step(begun, EvidencePack([claim]), checkpoint_id="my-name")
     hidden = {found.run.split("\x1f")[1] for found in cp.store.runs(RunFilter(prefix="\x1f"))}
     assert hidden == {"alias", "verdict"}
-    cp.forget(owner="ann")
-    assert cp.store.runs(RunFilter(prefix="\x1f")) == []
+    receipt = cp.forget(owner="ann")
+    hidden = {found.run.split("\x1f")[1] for found in cp.store.runs(RunFilter(prefix="\x1f"))}
+    assert hidden == {"forget", "store"}, "its own record, which names nobody"
+    assert cp.verify_receipt(receipt).ok
 
 
 def test_live_runs_are_forgotten_only_by_force_and_before_anything_is_deleted(
@@ -113,7 +115,8 @@ def test_one_run_goes_with_the_runs_within_it(cp: hf.SyncCheckpointer) -> None:
         run(cp, name, owner="ann")
     receipt = cp.forget(run_id="run")
     assert [one.run_id for one in receipt.runs] == ["run", "run//" + "y" * 80]
-    assert (receipt.owner, receipt.run_id) == (None, "run")
+    assert receipt.concerns(run_id="run")
+    assert not receipt.concerns(owner="ann")
     assert [found.run_id for found in cp.runs()] == ["run-2//" + "y" * 80, "run-2"]
     for gone in ("run", "never"):
         assert cp.forget(run_id=gone).runs == ()
@@ -149,14 +152,14 @@ def test_a_run_that_grows_while_it_is_forgotten_is_not_deleted(
     cp: hf.SyncCheckpointer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cp.save("hers", 1, owner="ann")
-    export = transfer.export_runs
+    export = takeout.export_data
 
-    def and_someone_saves(*args: Any) -> int:
-        count = export(*args)
+    def and_someone_saves(*args: Any, **whose: Any) -> takeout.Exported:
+        exported = export(*args, **whose)
         cp.save("hers", 2)
-        return count
+        return exported
 
-    monkeypatch.setattr(forgetting, "export_runs", and_someone_saves)
+    monkeypatch.setattr(forgetting, "export_data", and_someone_saves)
     with pytest.raises(hf.CheckpointSaveError, match="not deleted"):
         cp.forget(owner="ann", archive=tmp_path / "ann.jsonl")
     loaded = cp.load("hers")

@@ -16,6 +16,7 @@ from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import verdict_journal
 from holdfast.operations.private_files import make_directories
 from holdfast.operations.retention import archive_name
+from holdfast.operations.subjects import heads_of, subject
 from holdfast.views import words
 
 Form = Literal["jsonl", "json", "parquet", "duckdb"]
@@ -25,7 +26,8 @@ _TABLES: Final = ("parquet", "duckdb")
 @as_command(
     "holdfast export nightly-31",
     "holdfast export --all --to backup.jsonl",
-    "holdfast export --owner ann --to ann/ --format json",
+    "holdfast export --owner ann --to ann.jsonl",
+    "holdfast export --thread chat-7 --to chat-7/ --format json",
     "holdfast export --all --to checkpoints.parquet",
 )
 @run_argument("runs", required=False, nargs=-1)
@@ -54,7 +56,8 @@ def command(
     """Write runs, with their whole history and their child runs, to files.
 
     If PATH ends in / or is a directory, each run gets its own file; otherwise one file has them
-    all. `holdfast import` reads either. A file is written completely or not at all, and has a
+    all. `holdfast import` reads either. One file with all of an owner or thread ends with a list of
+    its runs, so that none can be missing unnoticed. A file is written completely or not at all, and has a
     checksum. What is damaged is left out, and named; the command then exits with 1. Tables (parquet and duckdb) can't be imported; they need holdfast[duckdb].
     """
     if sum((bool(runs), every, thread_id is not None, owner is not None)) != 1:
@@ -66,7 +69,11 @@ def command(
         raise click.UsageError(
             f"--format {form} does not fit {target!r}; omit it, or name a file that ends in .{form}"
         )
+    one_file = not into and (thread_id is not None or owner is not None)
     with session.opened() as cp:
+        if one_file and (form == "jsonl" or form == "json"):
+            _write_all_of(session, cp, to, form, thread_id, owner)
+            return
         chosen = [find_run(cp, run) for run in runs] or every_run(cp, thread_id, owner)
         names = list(with_children(cp, chosen))
         files = {}
@@ -81,15 +88,48 @@ def command(
             elif names:
                 damage += _write(cp, names, to, form, advance)
                 files = dict.fromkeys(names, str(to))
+    _tell(session, files, target, damage)
+
+
+def _write_all_of(
+    session: Session,
+    cp: SyncCheckpointer,
+    to: Path,
+    form: Literal["jsonl", "json"],
+    thread_id: str | None,
+    owner: str | None,
+) -> None:
+    """Write all runs of an owner or thread to one file that lists them."""
+    damage: list[CheckpointCorruptedError] = []
+    names: list[str] = []
+    of, value = subject(owner, thread_id, None)
+    with progress("exporting", len(heads_of(cp.core, of, value))) as advance:
+
+        def written(name: str) -> None:
+            names.append(name)
+            advance()
+
+        try:
+            cp.export_data(to, owner=owner, thread_id=thread_id, form=form, progress=written)
+        except CheckpointCorruptedError as error:
+            if not error.lost:
+                raise
+            damage.append(error)
+    _tell(session, dict.fromkeys(names, str(to)), str(to), damage)
+
+
+def _tell(
+    session: Session, files: dict[str, str], target: str, damage: list[CheckpointCorruptedError]
+) -> None:
+    """Say what was written, by run. Raises the first error for what is damaged, and lacks."""
     lost = _show.lost_in(damage)
     document = [
         {"run_id": name, "file": file, "lost": [at for at in lost if _run_of(at) == name]}
         for name, file in files.items()
     ]
     where = next(iter(files.values())) if len(set(files.values())) == 1 else target
-    text = (
-        f"{words.plural(len(files), 'run')} written to {_show.clean(where)}" if files else "no runs"
-    )
+    text = f"{words.plural(len(files), 'run')} written to {_show.clean(where)}"
+    text = text if files or Path(target).is_file() else "no runs"
     session.show(document, lambda: _show.say(text + _show.without(lost)))
     if damage:
         raise damage[0]

@@ -1,7 +1,7 @@
 """`holdfast forget`: delete all that is kept of an owner, a thread or a run."""
 
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -10,11 +10,13 @@ from holdfast.cli._exits import FailedError
 from holdfast.cli._options import dry_run, option
 from holdfast.cli._runs import run_argument
 from holdfast.cli._session import Session, as_command
-from holdfast.operations.private_files import replacing
+from holdfast.errors import HoldfastError
+from holdfast.operations.forget_record import unfinished
+from holdfast.operations.receipts import Receipt
 from holdfast.views import words
 from holdfast.views.errors import NotFoundError
 
-_ACTIVE: Final = ("running", "paused")
+_ACTIVE: Final = ("running", "paused", "submitted")
 
 
 @as_command(
@@ -35,6 +37,7 @@ _ACTIVE: Final = ("running", "paused")
 @option(
     "--receipt FILE", "Write the receipt to this file, as JSON.", type=click.Path(dir_okay=False)
 )
+@option("--by NAME", "Who does it; the receipt says so.")
 @option("--force", "Delete live and paused runs, too.")
 @dry_run
 @option("--yes", "Do not ask for confirmation.")
@@ -45,6 +48,7 @@ def command(
     thread_id: str | None,
     archive: str | None,
     receipt: str | None,
+    by: str | None,
     force: bool,
     dry_run: bool,
     yes: bool,
@@ -54,28 +58,33 @@ def command(
     A LangGraph thread goes with all of its subgraphs, by --thread or as RUN.
 
     The receipt lists each run, with the digest of its last entry and of the tombstone that takes
-    its place. A tombstone keeps only the id. If one of the runs is live or paused, nothing is
-    deleted without --force. The id of RUN must be given in full.
+    its place. A tombstone keeps only the id, and the receipt a hash of it. `holdfast verify
+    --receipt` proves later that all of this is still deleted. If one of the runs is live or paused,
+    nothing is deleted without --force. If it is interrupted, do it again: the rest is deleted, and
+    the receipt covers all. The id of RUN must be given in full.
     """
     if [run, owner, thread_id].count(None) != 2:
         raise click.UsageError("say what goes: RUN, --owner or --thread")
     with session.opened() as cp:
         forget = partial(cp.forget, run_id=run, owner=owner, thread_id=thread_id)
         doomed = forget(force=force or dry_run, dry_run=True)
-        if run is not None and not doomed.runs:
+        if run is not None and not doomed.runs and unfinished(cp.core, "run", run) is None:
             raise NotFoundError(f"there is no run {run!r} in {_show.clean(cp.store.url)}")
         if doomed.runs and not dry_run and not yes:
             _confirm(session, len(doomed.runs))
         done = doomed
         if not dry_run:
-            done = forget(archive=archive, force=force)
-    document = done.to_dict()
+            try:
+                done = forget(archive=archive, by=by, force=force)
+            except HoldfastError as error:
+                halfway: Receipt | None = getattr(error, "receipt", None)
+                if halfway is not None and halfway.runs and receipt is not None:
+                    halfway.save(receipt)
+                raise
+            if receipt is not None:
+                done.save(receipt)
     refused = [run.run_id for run in done.runs if dry_run and not force and run.status in _ACTIVE]
-    if dry_run:
-        document["refused"] = refused
-    if receipt is not None:
-        with replacing(receipt) as file:
-            file.write_text(_show.to_json(document, indent=2) + "\n")
+    document = _plan(done, refused) if dry_run else done.to_dict()
 
     def draw() -> None:
         if done.runs:
@@ -88,7 +97,7 @@ def command(
             )
         verb = "would be deleted" if dry_run else "deleted"
         runs = words.plural(len(done.runs), "run")
-        _show.say(f"{runs} {verb}; receipt {document['sha256'][:16]}")
+        _show.say(f"{runs} {verb}" + (f"; receipt {done.id}" if done.id else ""))
         if not done.runs:
             whose = f"owner {owner!r}" if thread_id is None else f"thread {thread_id!r}"
             _show.say(f"there is no run of the {whose} in this store", "yellow")
@@ -97,6 +106,13 @@ def command(
             _show.say(f"{live} live or paused: needs --force", "yellow")
 
     session.show(document, draw)
+
+
+def _plan(receipt: Receipt, refused: list[str]) -> dict[str, Any]:
+    """What a dry run says: no receipt, so runs are named."""
+    names = ("run_id", "status", "checkpoints", "entries", "digest")
+    runs = [{name: getattr(run, name) for name in names} for run in receipt.runs]
+    return {"dry_run": True, "runs": runs, "refused": refused}
 
 
 def _confirm(session: Session, count: int) -> None:

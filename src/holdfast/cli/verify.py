@@ -15,7 +15,7 @@ from holdfast.cli._proof import prove
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.voting.rows import LONGEST
-from holdfast.views import words
+from holdfast.views import receipts, words
 from holdfast.views.runs import ids
 from holdfast.views.spreading import side_by_side
 from holdfast.views.verifying import FINE, NO_CLAIMS, Asking, Report, check, document, said
@@ -27,6 +27,7 @@ from holdfast.views.verifying import FINE, NO_CLAIMS, Asking, Report, check, doc
     "holdfast verify nightly --host api.example.org",
     "holdfast verify --connection main=postgresql://localhost/orders",
     "holdfast verify --no-evidence --json",
+    "holdfast verify --receipt ann-receipt.json",
     "holdfast verify nightly --worker --within 60",
     "holdfast verify nightly --worker --on gpu-1 --on gpu-2 --quorum 2",
     "holdfast verify --chain",
@@ -40,6 +41,11 @@ from holdfast.views.verifying import FINE, NO_CLAIMS, Asking, Report, check, doc
     "--anchor-root HEX",
     "With --anchor: the anchor with this root, which you keep elsewhere.",
     to="root",
+)
+@option(
+    "--receipt FILE",
+    "Instead, check that all of what `holdfast forget` gave this receipt for is still deleted.",
+    type=click.Path(exists=True, dir_okay=False),
 )
 @option("--evidence/--no-evidence", "Check claims about the world, too.", default=True)
 @allowing
@@ -64,6 +70,7 @@ def command(
     anchor: str | None,
     every: bool,
     root: str | None,
+    receipt: str | None,
     evidence: bool,
     allowed: Allowed,
     worker: bool,
@@ -95,6 +102,11 @@ def command(
     its host, any other by --quorum votes. A run is "disputed" if one finds true what another finds
     false. Who does not answer in time has no vote.
     """
+    if receipt is not None:
+        if runs or chain or anchor is not None or worker:
+            raise click.UsageError("--receipt says itself which runs it is about: give it alone")
+        _check_receipt(session, receipt)
+        return
     if (every or root) and anchor is None:
         raise click.UsageError("--all and --anchor-root are for --anchor")
     if chain or anchor is not None:
@@ -115,6 +127,28 @@ def command(
     found = document(reports)
     session.show(found, lambda: _draw(reports, found["verdicts"], one=bool(runs)))
     if not found["ok"]:
+        raise SystemExit(Exit.FAILED)
+
+
+def _check_receipt(session: Session, receipt: str) -> None:
+    """Prove that what was forgotten is still deleted."""
+    with session.opened() as cp:
+        try:
+            found = cp.verify_receipt(receipt)
+        except ValueError as error:
+            raise click.UsageError(_show.clean(str(error))) from None
+
+    def draw() -> None:
+        total = words.plural(len(found.receipt.runs), "run")
+        _show.say(f"{found.gone:,} of {total} of the receipt deleted, as their tombstones prove")
+        for problem in found.problems:
+            _show.say(_show.clean(problem), "red")
+        if found.since:
+            later = words.plural(len(found.since), "run")
+            _show.say(f"{later} of the same {found.receipt.of} began after the receipt", "yellow")
+
+    session.show(receipts.document(found), draw)
+    if not found.ok:
         raise SystemExit(Exit.FAILED)
 
 

@@ -188,6 +188,12 @@ class Meta:
     target = Key(str, None)  # of a rollback: the digest of the checkpoint it leads to, in hex
     rewritten = Key(dict, _NO_FIELDS)  # of a marker: by seq, the proof of its new body, in hex
 
+    # the records of forgetting; ids are hashed there
+    forgetting = Key(dict, None)  # of whom, for which store, the salt, and who asked for it
+    doomed = Key(list, _NONE)  # the runs that are about to go
+    gone = Key(list, _NONE)  # those that went, with their tombstones
+    receipt = Key(dict, None)  # its digest, and when it was given
+
     # the data keys of an owner
     data_keys = Key(list, _NONE)  # id, key of the ring and wrapped key of each, newest last
     destroyed = Key(list, _NONE)  # the ids of keys that nobody has any more

@@ -108,7 +108,7 @@ def _for_people(message: Callable[[Any], str]) -> Callable[[Any], str]:
 
 _HIDDEN: Final = r"(?:\x1f|\\x1f|\\u001f)"  # what the names of internal journals begin with
 _JOURNAL: Final = re.compile(
-    rf"{_HIDDEN}(?:(store)|(process|thread|verdict|request){_HIDDEN}"
+    rf"{_HIDDEN}(?:(store)|(process|thread|verdict|request|forget){_HIDDEN}"
     rf"|(alias){_HIDDEN}(?:[0-9a-f]{{64}}{_HIDDEN})?"
     rf"|(permit|vote){_HIDDEN}(\d+){_HIDDEN})"
 )
@@ -118,6 +118,7 @@ _OWN: Final = {
     "alias": "alias ",
     "verdict": "verdicts of ",
     "request": "request to verify ",
+    "forget": "record of forgetting ",
     "permit": "permit {} of ",
     "vote": "vote on request {} of process ",
 }

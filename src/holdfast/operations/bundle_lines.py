@@ -6,10 +6,13 @@ A line is refused before it is parsed if it is larger than what it says about it
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
+
+from holdfast.model import Entry, Kind, Status, check_id, verdict_journal
 
 MAX_META: Final = 16 << 20
 """Characters of an entry's metadata: 10,000 claims take a quarter of that."""
@@ -20,6 +23,8 @@ _PER_BYTE: Final = 12  # bytes of text for a byte of a state: `false, ` and `\u0
 _HEAD: Final = 1 << 14  # where an entry says how large its state is
 _SIZE: Final = re.compile(rb'"size": (\d{1,15})\b')
 _REFORMATTED: Final = 64 << 20
+_LONGEST_HASH: Final = 64
+_LAST_MOMENT: Final = 253_402_300_800_000_000  # the year 10000, in microseconds
 
 
 def bundle_lines(path: Path, largest_state: int) -> Iterator[bytes]:
@@ -78,3 +83,32 @@ def _items(path: Path) -> Iterator[bytes]:
         raise ValueError(f"{path}: not JSON: {error}") from None
     for document in documents:
         yield json.dumps(document).encode() + b"\n"
+
+
+def check_fields(entry: Entry) -> None:
+    """Refuse what no save would have written: the file is not trusted."""
+    if not isinstance(entry.run, str):
+        raise ValueError(f"run can't be {entry.run!r}")
+    check_id("run", entry.run.removeprefix(verdict_journal("")))
+    for name in ("flow", "thread", "owner", "step", "type"):
+        value = getattr(entry, name)
+        if value is not None:
+            check_id(name, value)
+    Kind(entry.kind)
+    Status(entry.status)
+    if max(len(entry.entry_id), len(entry.digest)) > _LONGEST_HASH:
+        raise ValueError("entry_id and digest must be bytes in hex")
+    for name, most in (("seq", 2**62), ("size", 2**40), ("at", _LAST_MOMENT)):
+        value = getattr(entry, name)
+        if type(value) is not int or not 0 <= value < most:
+            raise ValueError(f"{name} can't be {value!r}")
+    if type(entry.term) is not int or not 0 <= entry.term <= entry.seq:
+        raise ValueError(f"term can't be {entry.term!r}")
+    for name in ("parent", "step_index"):
+        value = getattr(entry, name)
+        if value is not None and (type(value) is not int or abs(value) >= 2**62):
+            raise ValueError(f"{name} can't be {value!r}")
+    if entry.duration is not None and not math.isfinite(entry.duration):
+        raise ValueError(f"duration can't be {entry.duration!r}")
+    if entry.meta and not isinstance(json.loads(entry.meta), dict):
+        raise ValueError("meta must be an object")

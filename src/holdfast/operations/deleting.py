@@ -41,7 +41,9 @@ from holdfast.model import (
 )
 from holdfast.operations.children import family, head_to_delete, runs_of_thread
 from holdfast.operations.dropping import (
+    aliases_of,
     is_damaged,
+    leads_to,
     left_claims,
     marker_draft,
     marker_facts,
@@ -281,10 +283,12 @@ def _drop_whole(core: Core, head: Entry, force: bool, dry_run: bool) -> int | No
 def _erase(core: Core, head: Entry) -> bool:
     """Put a tombstone behind the head and remove everything before it; False if the head moved.
 
-    The verdicts go first: if a crash comes in between, the run can be deleted again.
+    Verdicts and aliases go first: if a crash comes in between, the run can be deleted again.
     """
     if not head.run.startswith(HIDDEN):
         clear_if(core, verdict_journal(head.run), lambda head: True)
+        for alias in aliases_of(core, head.run):
+            clear_if(core, alias, lambda head, run=head.run: leads_to(run, head))  # type: ignore[misc]
     tip = Tip(head.run, head)
     tip.flow = tip.thread = tip.owner = None  # a tombstone tells nothing about whose run it was
     draft = Draft(

@@ -9,8 +9,11 @@ from holdfast.codec.meta import CARRIED, Meta, Seqs, may_claim
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.core import Core
 from holdfast.kernel.draft import Draft
+from holdfast.kernel.pages import pass_by
+from holdfast.kernel.store_view import real_store
 from holdfast.kernel.tip import Tip
-from holdfast.model import Entry, Kind, Status
+from holdfast.model import ALIASES, Entry, Kind, Status, alias_journal
+from holdfast.store import RunFilter
 
 
 def marker_draft(
@@ -57,6 +60,29 @@ def left_claims(
     from holdfast.evidence.trust.inheriting import carried  # most runs claim nothing
 
     return carried(core, found, gone, proved=proved)
+
+
+def aliases_of(core: Core, run: str) -> list[str]:
+    """The journals of the names that were given to checkpoints of a run, as far as it says them.
+
+    They were given for its owner, or for none.
+    """
+    if not real_store(core.journals.store).runs(RunFilter(prefix=ALIASES), limit=1):
+        return []
+    return [
+        journal
+        for entry in core.journals.entries(run, damage=pass_by)
+        if entry.kind == Kind.CHECKPOINT and '"alias":' in entry.meta
+        for journal in (
+            alias_journal(str(Meta(entry).alias)),
+            alias_journal(str(Meta(entry).alias), entry.owner),
+        )
+    ]
+
+
+def leads_to(run: str, alias: Entry) -> bool:
+    """Whether the newest entry of an alias leads to this run; it may be another's by now."""
+    return (Meta(alias).step or "").rpartition("@")[0] == run
 
 
 def is_damaged(core: Core, run: str, seq: int) -> bool:

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Any, NamedTuple
 
 from holdfast.checkpoint import to_datetime
-from holdfast.codec.meta import Meta
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointSaveError,
@@ -19,47 +13,16 @@ from holdfast.errors import (
 )
 from holdfast.kernel.core import Core
 from holdfast.kernel.reader import all_runs
-from holdfast.model import Entry, Kind, Status, alias_journal, check_id, thread_journal
-from holdfast.operations import reading
-from holdfast.operations.children import family, runs_of_thread
+from holdfast.kernel.store_id import known_store_id
+from holdfast.kernel.store_view import real_store
+from holdfast.model import Entry, Status, thread_journal
 from holdfast.operations.deleting import FORCE, clear_if, is_active
-from holdfast.operations.transfer import export_runs
+from holdfast.operations.forget_record import Record, unfinished
+from holdfast.operations.receipts import Forgotten, Receipt, hashed
+from holdfast.operations.saving import said_by
+from holdfast.operations.subjects import Of, heads_of, subject
+from holdfast.operations.takeout import export_data
 from holdfast.store import RunFilter
-
-
-class Forgotten(NamedTuple):
-    """A run that was deleted, or would be."""
-
-    run_id: str
-    status: str  # what it was doing
-    checkpoints: int
-    entries: int
-    digest: str  # of its last entry: whoever holds an export of the run can prove that it is meant
-    tombstone: str  # the digest of its tombstone; empty in a dry run
-
-
-class Receipt(NamedTuple):
-    """What was deleted, and proof of it.
-
-    The ids of the runs stay, in tombstones that keep old workers from writing there again.
-    """
-
-    owner: str | None
-    thread_id: str | None
-    run_id: str | None
-    store: str
-    at: datetime
-    runs: tuple[Forgotten, ...]
-    dry_run: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, with a digest of all of it."""
-        fields = self._asdict() | {
-            "at": self.at.isoformat(),
-            "runs": [run._asdict() for run in self.runs],
-        }
-        text = json.dumps(fields, sort_keys=True).encode()
-        return fields | {"sha256": hashlib.sha256(text).hexdigest()}
 
 
 def forget(
@@ -69,64 +32,80 @@ def forget(
     thread_id: str | None = None,
     run_id: str | None = None,
     archive: str | os.PathLike[str] | None = None,
+    by: str | None = None,
     force: bool = False,
     dry_run: bool = False,
 ) -> Receipt:
     """Delete every run of an owner or a thread, or one run, with child runs, verdicts and aliases.
 
     The namespaces of a LangGraph thread, which its subgraphs have, go with its main run, and both
-    with the thread of that id. With `archive`, they are first exported to that file, as `export_runs` does it. Raises
-    `RunActiveError` before anything is deleted if one of them is live or paused, unless forced,
-    and `CheckpointSaveError` if others write to them or begin more meanwhile: nothing is deleted
-    that is not in the receipt and the archive. What stops it halfway carries as `receipt` what
-    was deleted by then; the rest goes when it is called again, with another archive.
+    with the thread of that id. With `archive`, they are first exported to that file, as
+    `export_data` does it. `by` says who did it, in the receipt. Raises `RunActiveError` before
+    anything is deleted if one of them is live or paused, unless forced, and `CheckpointSaveError`
+    if others write to them or begin more meanwhile: nothing is deleted that is not in the receipt
+    and the archive. What stops it halfway carries as `receipt` what was deleted by then. Called
+    again, also after a crash, it deletes the rest, with another archive, and the receipt covers
+    all of it. `verify_receipt` proves later that what was deleted still is.
     """
-    given = {"owner": owner, "thread_id": thread_id, "run_id": run_id}
-    named = [check_id(what, value) for what, value in given.items() if value is not None]
-    if len(named) != 1:
-        raise ValueError("forget needs one of these: an owner, a thread_id or a run_id")
-    heads = _heads(core, owner, thread_id, run_id)
+    of, value = subject(owner, thread_id, run_id)
+    said_by(by)
+    heads = heads_of(core, of, value)
     for head in heads:
         if is_active(head) and not force:
             raise RunActiveError(head.run, head.status, advice=FORCE)
-    forgotten = [_looked_at(core, head) for head in heads]
-    if archive is not None and heads:
-        export_runs(core, sorted(head.run for head in heads), archive)
-
-    def receipt(of: Sequence[Forgotten]) -> Receipt:
-        url, now = core.journals.store.url, to_datetime(core.journals.clock.now())
-        return Receipt(owner, thread_id, run_id, url, now, tuple(sorted(of)), dry_run)
-
+    looked_at = [_looked_at(core, head) for head in heads]
     if dry_run:
-        return receipt(forgotten)
+        return _nothing(core, of, value, by)._replace(
+            runs=tuple(sorted(looked_at)), complete=False, dry_run=True
+        )
+    if archive is not None and heads:
+        export_data(core, archive, owner=owner, thread_id=thread_id, run_id=run_id)
+    record = unfinished(core, of, value)
+    if record is None:
+        if not heads:
+            return _nothing(core, of, value, by)
+        record = Record.begin(core, of, value, by)
+    doomed = [found._replace(name=record.name(found.run_id)) for found in looked_at]
+    earlier = _tombstones(core, record, {found.name for found in doomed})
+    record.doom(doomed)
     gone: list[Forgotten] = []
     try:
-        for found in forgotten:
-            _forget(core, found, gone)
-        if thread_id is not None:
-            clear_if(core, thread_journal(thread_id), lambda head: True)
-        if _heads(core, owner, thread_id, run_id):
-            raise CheckpointSaveError(named[0], "others began runs meanwhile; forget it again")
+        for found in doomed:
+            gone.append(_forget(core, found))  # noqa: PERF401 - these count if the next fails
+        if of == "thread":
+            clear_if(core, thread_journal(value), lambda head: True)
+        if heads_of(core, of, value):
+            raise CheckpointSaveError(value, "others began runs meanwhile; forget it again")
     except HoldfastError as error:
-        error.receipt = receipt(gone)  # type: ignore[attr-defined]
+        now = core.journals.clock.now()
+        error.receipt = record.receipt(earlier + gone, now, complete=False)  # type: ignore[attr-defined]
         raise
-    return receipt(gone)
+    keys = core.journals.sealer.keys if core.journals.sealer is not None else None
+    destroyed = keys.destroy(value) if keys is not None and of == "owner" else ()
+    return record.finish(earlier + gone, destroyed)
 
 
-def _heads(core: Core, owner: str | None, thread_id: str | None, run_id: str | None) -> list[Entry]:
-    """The heads of all runs that are meant, every child run before its parent."""
-    with reading.outages_named(run_id):
-        if run_id is not None:
-            return family(core, run_id)
-        found: dict[str, Entry] = {}
-        if thread_id is not None:
-            runs = runs_of_thread(core, thread_id)
-        else:
-            runs = [head.run for head in all_runs(core.journals.store, RunFilter(owner=owner))]
-        for run in runs:
-            for head in family(core, run):
-                found.setdefault(head.run, head)
-        return list(found.values())
+def _nothing(core: Core, of: Of, value: str, by: str | None) -> Receipt:
+    """A receipt for nothing at all."""
+    salt = core.journals.entropy(16).hex()
+    now = to_datetime(core.journals.clock.now())
+    name = known_store_id(core.journals) or ""
+    return Receipt("", name, of, hashed(salt, of, value), salt, now, now, by, ())
+
+
+def _tombstones(core: Core, record: Record, still_there: set[str]) -> list[Forgotten]:
+    """The runs that an earlier attempt has deleted, with their tombstones."""
+    wanted = record.doomed.keys() - still_there
+    if not wanted:
+        return []
+    found = []
+    store = real_store(core.journals.store)  # what is deleted is no owner's any more
+    for head in all_runs(store, RunFilter(status=Status.DELETED.value)):
+        name = record.name(head.run)
+        if name in wanted:
+            gone = record.doomed[name]
+            found.append(gone._replace(run_id=head.run, seq=head.seq, tombstone=head.digest.hex()))
+    return found
 
 
 def _looked_at(core: Core, head: Entry) -> Forgotten:
@@ -138,34 +117,15 @@ def _looked_at(core: Core, head: Entry) -> Forgotten:
         for entry in core.journals.entries(run):
             entries += entry.seq <= head.seq
     except CheckpointCorruptedError:
-        return Forgotten(run, "damaged", checkpoints, entries, "", "")
-    return Forgotten(run, head.status, checkpoints, entries, head.digest.hex(), "")
+        return Forgotten(run, "", "damaged", checkpoints, entries, "")
+    return Forgotten(run, "", head.status, checkpoints, entries, head.digest.hex())
 
 
-def _forget(core: Core, found: Forgotten, gone: list[Forgotten]) -> None:
-    """Delete a run if it is still as it was looked at, and its aliases; add it to `gone`."""
+def _forget(core: Core, found: Forgotten) -> Forgotten:
+    """Delete a run if it is still as it was looked at; returns it with its tombstone."""
     run = found.run_id
-    aliases = _aliases(core, run)
     clear_if(core, run, lambda head: found.digest in ("", head.digest.hex()))
     left = core.journals.store.read(run, bodies=False)
     if [entry.status for entry in left] != [Status.DELETED]:
         raise CheckpointSaveError(run, "someone wrote to it meanwhile; it was not deleted")
-    gone.append(found._replace(tombstone=left[0].digest.hex()))
-    for alias in aliases:
-        clear_if(core, alias, lambda head: (Meta(head).step or "").startswith(f"{run}@"))
-
-
-def _aliases(core: Core, run: str) -> list[str]:
-    """The journals of the aliases of a run's checkpoints, given for its owner or for none."""
-    try:
-        return [
-            journal
-            for entry in core.journals.entries(run)
-            if entry.kind == Kind.CHECKPOINT and '"alias":' in entry.meta
-            for journal in (
-                alias_journal(str(Meta(entry).alias)),
-                alias_journal(str(Meta(entry).alias), entry.owner),
-            )
-        ]
-    except CheckpointCorruptedError:
-        return []
+    return found._replace(seq=left[0].seq, tombstone=left[0].digest.hex())

@@ -10,9 +10,8 @@ from __future__ import annotations
 import binascii
 import hashlib
 import json
-import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -20,7 +19,7 @@ from holdfast.codec import envelope, readable, wrapping
 from holdfast.codec.meta import Meta, SealedText, dump_meta
 from holdfast.errors import BoundOwnerError, CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.branches import FEW
-from holdfast.kernel.core import MAX_STATE_BYTES, Core
+from holdfast.kernel.core import Core
 from holdfast.kernel.entries import is_stub
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.pages import Damage, Found, entries_of, pass_by
@@ -31,27 +30,23 @@ from holdfast.keys.data_keys import KeyRow
 from holdfast.model import (
     HIDDEN,
     Entry,
-    Kind,
     Status,
     check_id,
     lost,
     verdict_journal,
 )
-from holdfast.operations.bundle_lines import MAX_META, bundle_lines
+from holdfast.operations.bundle_lines import MAX_META, check_fields
+from holdfast.operations.bundle_sections import FORMAT, Numbered, bundle_sections
 from holdfast.operations.copying import Progress, copy_run, raise_first, unseen
 from holdfast.operations.joining import join_thread, keep_aliases
 from holdfast.operations.private_files import replacing
 from holdfast.operations.verifying import examine
 from holdfast.stores.memory import MemoryStore
 
-FORMAT: Final = 2
-_LONGEST_HASH: Final = 64
-_LAST_MOMENT: Final = 253_402_300_800_000_000  # the year 10000, in microseconds
 _HEX: Final = ("entry_id", "digest")
 LOST: Final = "lost"  # in a line: why the entry could not be exported
 
 Form = Literal["jsonl", "json"]
-Numbered = tuple[int, dict[str, Any]]
 
 
 def export_run(core: Core, run_id: str, path: str | os.PathLike[str]) -> int:
@@ -83,26 +78,43 @@ def export_runs(
     for name in names:
         if core.journals.head_seq(name) is None:
             raise CheckpointNotFoundError(name)
+    return write_bundle(core, names, path, form, progress)
+
+
+def write_bundle(
+    core: Core,
+    names: Iterable[str],
+    path: str | os.PathLike[str],
+    form: Form,
+    progress: Progress,
+    last_line: Callable[[Mapping[str, str]], dict[str, Any]] | None = None,
+) -> int:
+    """Write runs to one file; `last_line` is given the digest of each run's last entry."""
     opening, between, closing = {"jsonl": (b"", b"\n", b"\n"), "json": (b"[\n", b",\n", b"\n]\n")}[
         form
     ]
     count = 0
     damaged: list[CheckpointCorruptedError] = []
+    ends: dict[str, str] = {}
     with replacing(path) as partial, partial.open("xb") as file:
         before = opening
         for name in names:
-            for line in _section(core.journals, name, damaged.append):
+            for line in _section(core.journals, name, damaged.append, ends):
                 file.write(before + line)
                 before = between
                 count += 1
             count -= 2  # the lines that begin and end it
             progress(name)
+        if last_line is not None:
+            file.write(before + json.dumps(last_line(ends)).encode())
         file.write(closing)
     raise_first(damaged)
     return count
 
 
-def _section(journals: Journals, run_id: str, damage: Damage) -> Iterator[bytes]:
+def _section(
+    journals: Journals, run_id: str, damage: Damage, ends: dict[str, str]
+) -> Iterator[bytes]:
     """The lines of one run, without their ends: what it is, its entries, and a checksum."""
     checksum = hashlib.sha256()
     count = 0
@@ -117,6 +129,8 @@ def _section(journals: Journals, run_id: str, damage: Damage) -> Iterator[bytes]
         for document in _documents(journals, name, damage):
             yield line(document)
             count += 1
+            if name == run_id:
+                ends[run_id] = document["digest"]
     yield line({"entries": count, "sha256": checksum.hexdigest()})
 
 
@@ -157,12 +171,12 @@ def import_runs(
     file = Path(path)
     names = []
     cut: list[CheckpointCorruptedError] = []
-    for run_id, lines, keys in _sections(file, core.settings.max_state_bytes):
+    for run_id, lines, keys in bundle_sections(file, core.settings.max_state_bytes):
         _scratch(core, file, run_id, lines, keys)
         names.append(run_id)
     if most is not None and len(names) > most:
         raise ValueError(f"{file} holds {len(names)} runs; import them with import_runs")
-    for run_id, lines, keys in _sections(file, core.settings.max_state_bytes):
+    for run_id, lines, keys in bundle_sections(file, core.settings.max_state_bytes):
         ends_before = _import(core, file, run_id, lines, keys)
         if ends_before is not None:
             cut.append(ends_before)
@@ -176,7 +190,7 @@ def runs_in(path: str | os.PathLike[str]) -> list[str]:
 
     Raises `ValueError` for another kind of file, or one that was cut or changed.
     """
-    return [run_id for run_id, *_ in _sections(Path(path))]
+    return [run_id for run_id, *_ in bundle_sections(Path(path))]
 
 
 def _import(
@@ -277,47 +291,6 @@ def _compare(
                 raise ValueError(f"{at(entry.seq)}: it was changed: its state is not its content")
 
 
-def _sections(
-    path: Path, largest_state: int = MAX_STATE_BYTES
-) -> Iterator[tuple[str, list[Numbered], object]]:
-    """Each run's id, lines and wrapped keys, if the file is whole and as it was written."""
-    header: dict[str, Any] | None = None
-    lines: list[Numbered] = []
-    checksum = hashlib.sha256()
-    found = False
-    for number, line in enumerate(bundle_lines(path, largest_state), 1):
-        document = _document(path, number, line)
-        if header is None:
-            if document.get("holdfast_export") != FORMAT:
-                raise ValueError(f"{path} is not an export that this holdfast can read")
-            header, lines, checksum = document, [], hashlib.sha256()
-        elif "sha256" in document and "run" not in document:
-            if document.get("entries") != len(lines):
-                raise ValueError(f"{path} was cut short: lines are missing")
-            if document["sha256"] != checksum.hexdigest():
-                raise ValueError(f"{path} was changed: its checksum does not match")
-            yield check_id("run_id", header.get("run_id", "")), lines, header.get("data_keys", [])
-            header, found = None, True
-            continue
-        else:
-            lines.append((number, document))
-        checksum.update(line)
-    if header is not None:
-        raise ValueError(f"{path} was cut short: its last line is missing")
-    if not found:
-        raise ValueError(f"{path} is not an export that this holdfast can read")
-
-
-def _document(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    try:
-        document = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}:{number}: not JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise ValueError(f"{path}:{number}: not a JSON object")
-    return document
-
-
 def _documents(journals: Journals, name: str, damage: Damage) -> Iterator[dict[str, Any]]:
     """The entries of a journal as JSON objects."""
     playback = Playback(journals)
@@ -409,34 +382,5 @@ def _from_line(line: dict[str, Any]) -> Entry:
             raise ValueError(f"its metadata takes more than {MAX_META:,} characters")
         fields["body"] = binascii.a2b_base64(fields["body"], strict_mode=True)
         entry = Entry(**fields)
-    _check_fields(entry)
+    check_fields(entry)
     return entry
-
-
-def _check_fields(entry: Entry) -> None:
-    """Refuse what no save would have written: the file is not trusted."""
-    if not isinstance(entry.run, str):
-        raise ValueError(f"run can't be {entry.run!r}")
-    check_id("run", entry.run.removeprefix(verdict_journal("")))
-    for name in ("flow", "thread", "owner", "step", "type"):
-        value = getattr(entry, name)
-        if value is not None:
-            check_id(name, value)
-    Kind(entry.kind)
-    Status(entry.status)
-    if max(len(entry.entry_id), len(entry.digest)) > _LONGEST_HASH:
-        raise ValueError("entry_id and digest must be bytes in hex")
-    for name, most in (("seq", 2**62), ("size", 2**40), ("at", _LAST_MOMENT)):
-        value = getattr(entry, name)
-        if type(value) is not int or not 0 <= value < most:
-            raise ValueError(f"{name} can't be {value!r}")
-    if type(entry.term) is not int or not 0 <= entry.term <= entry.seq:
-        raise ValueError(f"term can't be {entry.term!r}")
-    for name in ("parent", "step_index"):
-        value = getattr(entry, name)
-        if value is not None and (type(value) is not int or abs(value) >= 2**62):
-            raise ValueError(f"{name} can't be {value!r}")
-    if entry.duration is not None and not math.isfinite(entry.duration):
-        raise ValueError(f"duration can't be {entry.duration!r}")
-    if entry.meta and not isinstance(json.loads(entry.meta), dict):
-        raise ValueError("meta must be an object")
