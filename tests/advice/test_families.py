@@ -303,7 +303,8 @@ def test_a_question_is_answered_by_whom_and_as_the_error_says() -> None:
         with pytest.raises(hf.QuestionError) as refused:
             engine.answer_sync("r", 1)
         (option,) = re.findall(r"say who answers with (\w+)=", advice(refused.value))
-        engine.answer_sync("r", 1, **{option: "ann"})
+        options: dict[str, Any] = {option: "ann"}
+        engine.answer_sync("r", 1, **options)
         assert engine.run_sync(asking(), run_id="r", resume=True) == 1
         assert takes(engine.answer_sync, "question")
 

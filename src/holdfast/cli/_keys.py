@@ -1,12 +1,15 @@
 """The keys that a command is given: by options, or in the environment."""
 
 import os
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 from holdfast.keys.keyring import ENVIRONMENT
 from holdfast.urls import masked, open_store
+
+if TYPE_CHECKING:
+    from holdfast.keys.signing import SigningKey
 
 OPTIONS: Final = (
     click.Option(
@@ -57,6 +60,14 @@ class Keys(NamedTuple):
         trusted = () if "HOLDFAST_TRUSTED" in os.environ else self.trusted
         return (*named, *(f"--trusted={one}" for one in trusted))
 
+    def signing_key(self) -> "SigningKey | None":
+        """The key that signs, if one was given. Raises `KeyFileError`."""
+        if self.sign is None:
+            return None
+        from holdfast.keys.signing import SigningKey
+
+        return SigningKey.from_file(self.sign)
+
     def opened(self, *, signing: bool = True) -> dict[str, Any]:
         """What a checkpointer is opened with. Raises `KeyFileError`, `ValueError`."""
         found: dict[str, Any] = {}
@@ -70,9 +81,7 @@ class Keys(NamedTuple):
                 else Keyring.from_file(self.ring, data_keys=kept)
             )
         if self.sign is not None and signing:
-            from holdfast.keys.signing import SigningKey
-
-            found["sign"] = SigningKey.from_file(self.sign)
+            found["sign"] = self.signing_key()
         if self.trusted:
             from holdfast.keys.signing import TrustedKeys
 

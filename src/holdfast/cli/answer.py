@@ -11,7 +11,7 @@ from holdfast.cli._form import fill_in
 from holdfast.cli._options import option
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
-from holdfast.codec import readable
+from holdfast.codec import envelope, readable
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import Question
 from holdfast.errors import QuestionError
@@ -23,43 +23,51 @@ from holdfast.views.values import plain
     "holdfast answer nightly-31",
     "holdfast answer nightly-31 --with '{\"approved\": true}' --by ann",
     "holdfast answer nightly-31 --question review --with @answer.json",
+    "holdfast answer nightly-31 --with true --sign-key ann.key",
 )
 @run_argument()
-@option("--question KEY", "Which question, if the run asks several.", to="key")
+@option("--question KEY", "Which question, if the run asks several.")
 @option(
     "--with JSON", "The answer, JSON or plain text; @FILE, or - for standard input.", to="document"
 )
 @_options.by
 def command(
-    session: Session, run: str, key: str | None, document: str | None, by: str | None
+    session: Session, run: str, question: str | None, document: str | None, by: str | None
 ) -> None:
     """Answer an open question of RUN. Then continue it with: holdfast resume RUN.
 
     On a terminal a form asks for each field; in scripts, give the answer with --with. Text need
     not be quoted as JSON. An answer is checked against the question; a second one is refused.
+
+    With --sign-key, the answer is signed with your own key, and is by the id of that key. Where
+    keys are trusted, a run takes no other answer.
     """
     if document is None and not session.interactive:
         raise click.UsageError("there is no terminal to ask on; give the answer: --with JSON")
-    with session.opened() as cp:
+    key = session.keys.signing_key()
+    with session.opened(signing=key is not None and _is_signed(session, run)) as cp:
+        by = by or (None if key is None else key.key_id)
         info = find_run(cp, run)
         threads.refuse(info)
         run_id = info.run_id
         waiting = requests.questions(cp.core, run_id)
-        asked = _picked(waiting, key)
+        asked = _picked(waiting, question)
         if not waiting:  # say why: perhaps somebody was faster
-            asked = requests.open_question(cp.core, run_id, key)
+            asked = requests.open_question(cp.core, run_id, question)
         if asked is None and document is None:
             names = ", ".join(repr(one.key) for one in waiting)
-            raise QuestionError(run_id, key, f"name one of its questions with --question: {names}")
+            raise QuestionError(
+                run_id, question, f"name one of its questions with --question: {names}"
+            )
         if asked is not None and asked.assignees and by is None:
             names = ", ".join(map(repr, asked.assignees))
             raise QuestionError(run_id, asked.key, f"is for {names}; say who answers: --by NAME")
         if document is None:
             assert asked is not None
-            key, value = asked.key, _form(asked)
+            question, value = asked.key, _form(asked)
         else:
             value = _given(document, asked)
-        cp.core.drive(requests.answer(cp.core, run_id, value, key, by=by))
+        cp.core.drive(requests.answer(cp.core, run_id, value, question, by=by, sign=key))
         resume_command = session.commands.resume(run_id, source=continuing.source_of(cp, run_id))
         then = (
             "a worker continues it"
@@ -67,9 +75,17 @@ def command(
             else f"continue with: {resume_command}"
         )
     session.show(
-        {"run_id": run_id, "question": key, "answered": True},
+        {"run_id": run_id, "question": question, "answered": True},
         lambda: _show.say(f"answered; {then}"),
     )
+
+
+def _is_signed(session: Session, run: str) -> bool:
+    """Whether all entries of the run are signed: then that of the answer has to be, too."""
+    with session.opened(signing=False) as cp:
+        head = cp.core.journals.head(find_run(cp, run).run_id)
+        entry = None if head is None else cp.core.journals.entry(head.run, head.seq)
+        return entry is not None and envelope.glance(entry).signature is not None
 
 
 def _given(document: str, asked: Question | None) -> Any:

@@ -13,7 +13,7 @@ from holdfast.cli._runs import find_run, run_argument, with_children
 from holdfast.cli._session import Session, as_command
 from holdfast.errors import KeyFileError
 from holdfast.keys import dsse
-from holdfast.keys.signing import SigningKey, TrustedKeys
+from holdfast.keys.signing import TrustedKeys
 from holdfast.operations.attesting import Attested, check_attestation
 from holdfast.operations.private_files import replacing
 from holdfast.operations.retention import archive_name
@@ -63,11 +63,11 @@ def command(
             raise click.UsageError("say who may have signed: --public-key FILE")
         _check(session, check, public_keys)
         return
-    if run is None or session.keys.sign is None:
+    key = session.keys.signing_key()
+    if run is None or key is None:
         raise click.UsageError("give a run and a key: RUN --sign-key FILE, or --check FILE")
     if public_keys:
         raise click.UsageError("--public-key is for --check")
-    key = SigningKey.from_file(session.keys.sign)
     with session.opened(signing=False) as cp:
         info = find_run(cp, run)
         threads.refuse(info)

@@ -29,6 +29,8 @@ CHILD: Final = "child"  # of a step's result: the child run that the step execut
 CALLED_WITH: Final = "called_with"  # of a result with claims: SHA-256 of the step's arguments
 WORKER: Final = "worker"  # the process that wrote the entry
 HOLDER: Final = "holder"
+ASKED: Final = "asked"  # of a copied question: the id of the entry that it was first asked with
+SIGNED: Final = "signed"  # of an answer: the id of the key of the person, and their signature
 TRACE: Final = "trace"  # of an opening: the span in which it was opened, a W3C traceparent
 DUE: Final = "due"  # when a worker should continue the run
 OF_ONE_LIFE: Final = (
@@ -256,6 +258,7 @@ class Meta:
     action = Key(str, None)  # of a request
     reason = Key(str, None)
     by = Key(str, None)  # who answered, asked for it, forked it or rolled it back
+    asked = Key(str, None)
     skipped_to = Key(str, None)  # of an answer: nobody gave one, the run was resumed at this step
 
     # the steps of tasks

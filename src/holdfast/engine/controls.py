@@ -30,6 +30,7 @@ from holdfast.operations.dry_run import DryRun
 
 if TYPE_CHECKING:
     from holdfast.engine.voting.asking import Consensus
+    from holdfast.keys.signing import SigningKey
 
 _LOOK_EVERY: Final = 0.5  # seconds between two looks at a run that others execute
 
@@ -102,15 +103,22 @@ class Controls(Door):
             return await core.drive_async(resuming.submit_resume(core, run_id, by=by))
 
     async def answer(
-        self, run_id: str, value: object, *, question: str | None = None, by: str | None = None
+        self,
+        run_id: str,
+        value: object,
+        *,
+        question: str | None = None,
+        by: str | None = None,
+        sign: SigningKey | None = None,
     ) -> None:
         """Answer a run's open question, by name where it has several; then resume it.
 
-        `by` says who answers, and is recorded. Raises `QuestionError` if it was answered already,
+        `by` says who answers, and is recorded. With their key in `sign`, the answer is signed, and
+        `by` is the id of the key; an engine with trusted keys records and takes no other. Raises `QuestionError` if it was answered already,
         is for others or its deadline has passed, and `InvalidAnswerError`.
         """
         with self._opened.use() as core:
-            await core.drive_async(requests.answer(core, run_id, value, question, by=by))
+            await core.drive_async(requests.answer(core, run_id, value, question, by=by, sign=sign))
 
     async def questions(
         self, run_id: str | None = None, *, assignee: str | None = None, overdue: bool = False

@@ -14,6 +14,7 @@ from holdfast.kernel.core import Core
 from holdfast.kernel.draft import Draft
 from holdfast.kernel.pages import pass_by
 from holdfast.model import CARRY_STATE, Entry, Kind, Status
+from holdfast.operations.answers import copied_meta
 
 MAX_INHERITED: Final = 4 << 20  # characters of claims: some ten thousand files
 
@@ -201,5 +202,5 @@ def _draft(entry: Entry) -> Draft:
         step_index=entry.step_index,
         type=entry.type,
         duration=entry.duration,
-        meta=meta_text(entry),
+        meta=copied_meta(entry) if entry.kind == Kind.QUESTION else meta_text(entry),
     )

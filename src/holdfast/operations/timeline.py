@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo, to_datetime
 from holdfast.codec import readable
-from holdfast.codec.meta import Meta
+from holdfast.codec.meta import SIGNED, Meta
 from holdfast.codec.summaries import for_people
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.core import Core
@@ -19,6 +19,7 @@ from holdfast.kernel.entries import state_seq
 from holdfast.kernel.pages import Found, pass_by
 from holdfast.kernel.playback import Branch
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, check_id, erases, lost
+from holdfast.operations import answers
 from holdfast.operations.reading import check_limit, newest_readable, outages_named
 from holdfast.store import PAGE
 
@@ -184,7 +185,7 @@ def _note(core: Core, info: CheckpointInfo) -> str:
         case Kind.QUESTION:
             return str(_value(core, info.entry).get("prompt", ""))
         case Kind.ANSWER:
-            return f"by {meta.by}" if meta.by else ""
+            return _answered(core, info.entry, meta)
         case Kind.CLAIM:
             return _WHY.get(meta.why or "", "")
         case Kind.CANCEL if meta.begun:
@@ -195,6 +196,17 @@ def _note(core: Core, info: CheckpointInfo) -> str:
             why = "" if meta.rejected is None else f": {len(meta.rejected)} did not verify"
             return _signed(f"to {info.parent_id or 'the beginning'}{why}", meta)
     return ""
+
+
+def _answered(core: Core, entry: Entry, meta: Meta) -> str:
+    """Who gave an answer, and whether their signature says so."""
+    who, signed = f"by {meta.by}" if meta.by else "", bool(meta.fields.get(SIGNED))
+    if answers.trusts(core) is None:
+        return f"{who}, signed (not checked)" if signed else who
+    wrong = answers.doubt(core, entry)
+    if wrong:
+        return f"{who}, ignored: {wrong}".removeprefix(", ")
+    return f"signed {who}" if signed else who
 
 
 def _signed(note: str, meta: Meta) -> str:

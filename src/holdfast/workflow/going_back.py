@@ -18,6 +18,7 @@ from holdfast.kernel.core import Core, Op
 from holdfast.kernel.draft import Draft
 from holdfast.model import Entry, Kind, Status
 from holdfast.operations import forking
+from holdfast.operations.answers import copied_meta
 
 if TYPE_CHECKING:
     from holdfast.workflow.flow import Workflow
@@ -97,4 +98,5 @@ def _still_hold(history: History) -> list[Entry]:
 def _again(core: Core, entry: Entry) -> Draft:
     """A decision, question, answer or failed step that still holds."""
     encoding = core.journals.chain(entry.run, entry.seq, entry).encoding if entry.size else None
-    return Draft(entry.kind, Status.OPEN.value, encoding, step=entry.step, meta=meta_text(entry))
+    meta = copied_meta(entry) if entry.kind == Kind.QUESTION else meta_text(entry)
+    return Draft(entry.kind, Status.OPEN.value, encoding, step=entry.step, meta=meta)

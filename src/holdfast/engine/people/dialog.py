@@ -8,6 +8,7 @@ from holdfast.engine.people.questions import Question, asked
 from holdfast.errors import CheckpointNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.model import CheckpointType, Entry, Kind
+from holdfast.operations.answers import counts
 from holdfast.operations.reading import outages_named
 
 _ELSEWHERE = (Kind.OPEN, Kind.ROLLBACK, Kind.TOMBSTONE, Kind.TRIM)
@@ -21,6 +22,7 @@ class Dialog:
     """
 
     def __init__(self, core: Core, run: str) -> None:
+        self._core = core
         self._journals = core.journals
         self.run = run
         self._last: Entry | None = None  # that was taken note of
@@ -47,6 +49,14 @@ class Dialog:
     def open_questions(self) -> list[Question]:
         """Those that were asked and not answered yet, in the order they were asked."""
         return [self._read(entry) for entry in self._questions.values()]
+
+    def asking(self, key: str) -> Entry:
+        """The entry of an open question, proved."""
+        entry = self._questions[key]
+        found = entry if entry.body else self._journals.entry(entry.run, entry.seq)
+        if found is None:
+            raise CheckpointNotFoundError(self.run)
+        return found
 
     def full_key(self, name: str) -> str:
         """The matching key: the last part of one, such as `price` of `offer/price`, is enough."""
@@ -79,7 +89,7 @@ class Dialog:
         if entry.kind == Kind.QUESTION:
             self._questions[key] = entry
             self._answers.pop(key, None)
-        elif entry.kind == Kind.ANSWER:
+        elif entry.kind == Kind.ANSWER and counts(self._core, entry):
             self._questions.pop(key, None)
             self._answers[key] = entry
         elif entry.type == CheckpointType.MANUAL_CHECKPOINT:
@@ -90,9 +100,7 @@ class Dialog:
         known = self._read_before.get(entry.entry_id)
         if known is None:
             journals = self._journals
-            found = entry if entry.body else journals.entry(entry.run, entry.seq)
-            if found is None:
-                raise CheckpointNotFoundError(entry.run)
+            found = self.asking(str(entry.step))
             known = asked(found, journals.value(found.run, found.seq, found))
             self._read_before[entry.entry_id] = known
         return known

@@ -17,9 +17,7 @@ from holdfast.engine.people.schema import schema_of
 from holdfast.engine.program import Record
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import Entry, Kind, check_id
-
-DEADLINE: Final = "deadline"
-"""Who answered where nobody did in time."""
+from holdfast.operations.answers import DEADLINE as DEADLINE
 
 
 class Fails(Enum):

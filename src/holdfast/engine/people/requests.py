@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from holdfast.checkpoint import to_datetime, to_micros
-from holdfast.codec.meta import DUE, Meta, dump_meta
+from holdfast.codec.meta import DUE, SIGNED, Meta, dump_meta
 from holdfast.engine.holding.here import process_of, running_here
 from holdfast.engine.holding.observing import standing
 from holdfast.engine.people.checking import checked
@@ -27,8 +27,10 @@ from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.draft import Draft
 from holdfast.kernel.reader import all_listed
+from holdfast.keys.sealing import Signs
 from holdfast.logs import about, logger
 from holdfast.model import Entry, Kind, Status, check_id
+from holdfast.operations import answers
 from holdfast.operations.children import children, root_of
 from holdfast.operations.reading import outages_named
 from holdfast.store import RunFilter
@@ -93,7 +95,13 @@ def _asking(core: Core, head: Entry, facts: dict[str, Any]) -> Draft:
 
 
 def answer(
-    core: Core, run_id: str, value: object, question: str | None = None, *, by: str | None = None
+    core: Core,
+    run_id: str,
+    value: object,
+    question: str | None = None,
+    *,
+    by: str | None = None,
+    sign: Signs | None = None,
 ) -> Op[None]:
     """Answer a run's open question; where it has several, by key, or its last part if only one has it.
 
@@ -101,8 +109,13 @@ def answer(
     one wins and the other raises `QuestionError`, which says whose it was, even after the run has
     ended. So does one that comes late, or from someone who was not asked. Raises
     `InvalidAnswerError` where it does not fit, and `RunFinishedError` where nobody will ever ask.
+
+    With the key of the person in `sign`, or else of this process, the answer is signed, and `by` is
+    the id of the key. Where keys are trusted, only an answer that one of them signed is recorded.
     """
     check_id("run_id", run_id)
+    key = sign or answers.signer(core)
+    by = _named(core, run_id, question, by, key)
     if by is not None:
         check_id("by", by)
     if by == DEADLINE:
@@ -117,13 +130,30 @@ def answer(
         if found.is_overdue(_now(core)):
             return _by_default(core, dialog, found, entry)
         fitting = checked(core, found, encoding, by)
-        return _answered(core, dialog, found, entry, fitting, facts)
+        proof: dict[str, Any] = {}
+        if key is not None:
+            proof = {SIGNED: answers.signed(core, dialog.asking(found.key), fitting, key)}
+        return _answered(core, dialog, found, entry, fitting, {**facts, **proof})
 
     entry = yield from append_if(core, run_id, decide, behind_queued=True)
     if Meta(entry).by == DEADLINE:
         raise QuestionError(
             run_id, entry.step, "its deadline has passed; what was to happen then was recorded"
         )
+
+
+def _named(
+    core: Core, run_id: str, question: str | None, by: str | None, key: Signs | None
+) -> str | None:
+    """Who answers: where there are keys, whose key it is. Raises `QuestionError`."""
+    if key is None:
+        if answers.trusts(core) is not None:
+            raise QuestionError(run_id, question, "is answered with a signature only; give sign=")
+        return by
+    if by not in (None, key.key_id):
+        reason = f"is answered by {by!r} with the key of {key.key_id!r}; sign with their own key"
+        raise QuestionError(run_id, question, reason)
+    return key.key_id
 
 
 def questions(core: Core, run_id: str) -> list[Question]:

@@ -20,6 +20,7 @@ from holdfast.kernel.journal import Journals
 from holdfast.kernel.pages import Damage
 from holdfast.logs import logger
 from holdfast.model import Entry, Kind, Status
+from holdfast.operations.answers import authentic
 from holdfast.operations.reading import outages_named
 
 log = logger()
@@ -57,12 +58,13 @@ class History:
         if opening is None:
             raise CheckpointNotFoundError(run)
         self.opening = opening
-        self.entries = [e for e in trail if e.seq > opening.seq]
+        self.entries = authentic(self.core, (e for e in trail if e.seq > opening.seq))
 
     def read_on(self, before: int) -> History:
         """The history up to the seq `before`, with what was appended since this one was read."""
         with outages_named(self.run):
-            news = self.core.journals.trail(self.run, start=self.head.seq + 1)
+            trail = self.core.journals.trail(self.run, start=self.head.seq + 1)
+            news = authentic(self.core, trail)
         if not self._whole or any(e.kind in (Kind.OPEN, Kind.TOMBSTONE) for e in news):
             found = History(self.core, self.run, whole=self._whole)
             found._supplied = self._supplied
@@ -70,7 +72,7 @@ class History:
             back = next((e for e in news if e.kind == Kind.ROLLBACK), None)
             last = self.head.seq if back is None else -1 if back.parent is None else back.parent
             found = copy(self)
-            found.head = news[-1] if news else self.head
+            found.head = trail[-1] if trail else self.head
             found.entries = [*(e for e in self.entries if e.seq <= last), *news]
         found.entries = [e for e in found.entries if e.seq < before]
         return found
@@ -89,7 +91,7 @@ class History:
                 first = next((e.seq for e in branch if e.kind == Kind.CHECKPOINT), 0)
             with outages_named(self.run):
                 trail = journals.trail(self.run, target.seq, start=first)
-            found.entries = [e for e in trail if e.seq > self.opening.seq]
+            found.entries = authentic(self.core, (e for e in trail if e.seq > self.opening.seq))
         return found
 
     def meta(self, entry: Entry) -> Meta:

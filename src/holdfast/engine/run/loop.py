@@ -35,6 +35,7 @@ from holdfast.errors import (
 from holdfast.kernel.core import Core
 from holdfast.logs import about, logger
 from holdfast.model import Kind, Status
+from holdfast.operations.answers import counts
 from holdfast.revealed import executing
 
 log = logger()
@@ -388,7 +389,7 @@ class Run(Telling):
             asks = entry.kind in (Kind.REQUEST, Kind.PAUSE)
             if asks and meta.action in ("pause", "cancel"):
                 self.ask(meta.action)
-            elif entry.kind == Kind.ANSWER:
+            elif entry.kind == Kind.ANSWER and counts(self.core, entry):
                 value = self.core.journals.value(entry.run, entry.seq, entry)
                 self.program.answer(str(entry.step), answer_in(meta, value))
                 self._answers_came = True
