@@ -14,6 +14,7 @@ from holdfast.engine.resume.takeover import check_resumable, rehearse
 from holdfast.errors import (
     CheckpointNotFoundError,
     HoldfastError,
+    MigrationError,
     ReviveError,
     RunFinishedError,
     StoreError,
@@ -74,6 +75,9 @@ async def _look(core: Core, info: RunInfo, find: Find) -> DryRun:
         )
     except (CheckpointNotFoundError, StoreError):
         raise
+    except MigrationError as error:
+        had, now = made.from_version or error.from_version, str(error.to_version)
+        return made._replace(from_version=had, to_version=now, error=str(error))
     except HoldfastError as error:
         return made._replace(error=str(error))
     if raised is None:
