@@ -49,7 +49,7 @@ def _dump_postgres(url: str) -> str:
 
 def _load_postgres(url: str, text: str) -> None:
     with psycopg.connect(url, autocommit=True) as db:
-        db.execute(text.encode())  # type: ignore[call-overload]
+        db.execute(text.encode())
 
 
 def _dump_mysql(url: str) -> str:
@@ -103,7 +103,7 @@ def _load_redis(url: str, text: str) -> None:
 
 
 def _mongo(store: Any) -> Any:
-    return store._client  # noqa: SLF001
+    return store._client
 
 
 def _dump_mongo(store: Any) -> str:

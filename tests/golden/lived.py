@@ -6,6 +6,7 @@ were written by the version they are named after and are never written again.
 
 from __future__ import annotations
 
+import gzip
 import sys
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -19,6 +20,9 @@ import numpy as np
 
 import holdfast as hf
 from tests.faults import FakeClock, SeededEntropy
+from tests.golden import dumps, flows
+
+RUNS = ("values", "run", "fork", "paused", "doubling", "counting", "approved")
 
 
 class Colour(Enum):
@@ -60,10 +64,10 @@ def growing(n: int) -> dict[str, Any]:
     return {"n": n, "log": [f"line {i}: {i * i}" for i in range(600 + 10 * n)]}
 
 
-def live(store: str | Path) -> None:
+def live(store: dumps.Place | Path, **keys: Any) -> None:
     """Live the life: values of every type, deltas, a rollback, a fork, deletions, a thread."""
     clock, entropy = FakeClock(1_767_225_600_000_000), SeededEntropy("golden")
-    with hf.SyncCheckpointer(store, clock=clock, entropy=entropy) as cp:
+    with hf.SyncCheckpointer(store, clock=clock, entropy=entropy, **keys) as cp:
         cp.save(
             "values",
             EVERYTHING,
@@ -91,6 +95,13 @@ def live(store: str | Path) -> None:
         cp.save("gone", 1)
         cp.clear("gone")
         cp.save("paused", {"question": "go on?"}, status="paused")
+        flows.live(cp)
+
+
+KEYS: dict[str, dict[str, Any]] = {
+    "sealed": {"key": hf.Keyring({"golden": bytes(range(32))})},
+    "signed": {"sign": hf.SigningKey.hmac("golden", bytes(range(32)))},
+}
 
 
 def main() -> None:
@@ -98,9 +109,18 @@ def main() -> None:
     directory = Path(sys.argv[1])
     live(directory / "store.db")
     live(f"{directory}/files/")
+    live(f"duckdb:///{directory}/store.duckdb")
+    packed = gzip.compress((directory / "store.duckdb").read_bytes(), mtime=0)
+    (directory / "store.duckdb.gz").write_bytes(packed)
+    (directory / "store.duckdb").unlink()
+    for name, keys in KEYS.items():
+        live(directory / f"{name}.db", **keys)
+        live(f"{directory}/{name}-files/", **keys)
+        with hf.SyncCheckpointer(directory / f"{name}.db", **keys) as cp:
+            cp.export_runs(RUNS, directory / f"{name}.export")
     with hf.SyncCheckpointer(directory / "store.db") as cp:
-        for run in ("values", "run", "fork", "paused"):
-            cp.export_run(run, directory / f"{run}.jsonl")
+        cp.export_runs(RUNS, directory / "store.export")
+    dumps.write(directory / "servers", live)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,23 +8,38 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
-from tests.golden import lived
+from tests.golden import dumps, flows, lived
 from tests.strategies import same
 
 HERE = Path(__file__).parent
 VERSIONS = sorted(path.name for path in HERE.glob("v*"))
+FORMS = ("sqlite", "files", "export", "duckdb", *dumps.KINDS)
+CASES = [
+    *[(version, form, "store") for version in VERSIONS for form in FORMS],
+    *[(v, form, keys) for v in VERSIONS for form in FORMS[:3] for keys in lived.KEYS],
+]
 
 
-@pytest.fixture(params=[(v, form) for v in VERSIONS for form in ("sqlite", "files", "export")])
+@pytest.fixture(params=CASES, ids="-".join)
 def cp(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hf.SyncCheckpointer]:
-    version, form = request.param
-    copy = tmp_path / "golden"
-    shutil.copytree(HERE / version, copy)
-    where = {"sqlite": f"{copy}/store.db", "files": f"{copy}/files/", "export": "memory://"}[form]
-    with hf.SyncCheckpointer(where) as cp:
+    """A store as a version left it."""
+    version, form, name = request.param
+    files = HERE / version
+    where: dumps.Place = "memory://"
+    if form == "sqlite":
+        where = str(shutil.copy(files / f"{name}.db", tmp_path))
+    elif form == "files":
+        source = "files" if name == "store" else f"{name}-files"
+        where = f"{shutil.copytree(files / source, tmp_path / 'files')}/"
+    elif form == "duckdb":
+        unpacked = tmp_path / "store.duckdb"
+        unpacked.write_bytes(gzip.decompress((files / "store.duckdb.gz").read_bytes()))
+        where = f"duckdb:///{unpacked}"
+    elif form in dumps.KINDS:
+        where = dumps.loaded(form, files / "servers")
+    with hf.SyncCheckpointer(where, **lived.KEYS.get(name, {})) as cp:
         if form == "export":
-            for file in sorted(copy.glob("*.jsonl")):
-                cp.import_run(file)
+            cp.import_runs(files / f"{name}.export")
         yield cp
 
 
@@ -79,4 +95,21 @@ def test_it_is_proved_and_can_be_gone_on_with(cp: hf.SyncCheckpointer) -> None:
         assert cp.verify(run).ok
         saved = cp.save(run, {"onward": 1})
         assert cp.load(run) == saved
+        assert cp.verify(run).ok
+
+
+def test_flows_go_on_where_they_were_left(cp: hf.SyncCheckpointer) -> None:
+    flows.executed.clear()
+    with hf.Engine(cp) as engine:
+        done = engine.run_sync(flows.doubling(4), run_id="doubling", resume=True)
+        assert done == {"once": 8, "twice": 16}
+        counted = engine.run_sync(flows.counting(flows.Count()), run_id="counting", resume=True)
+        assert counted == flows.Count(3, [0, 1, 2])
+        assert flows.executed == []
+        assert [run.labels for run in cp.runs(asking=True)] == [{"team": "gold"}]
+        engine.answer_sync("approved", "yes", by="ann")
+        result = engine.run_sync(flows.approved(4), run_id="approved", resume=True)
+        assert result == ["yes", 16]
+        assert flows.executed == ["double 8"]
+    for run in ("doubling", "counting", "approved"):
         assert cp.verify(run).ok
