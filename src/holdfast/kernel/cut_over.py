@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final
 
+from holdfast.codec import envelope
 from holdfast.codec.meta import Meta
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.kernel.pages import Found
+from holdfast.kernel.proving import MARKERS, digest_before
 from holdfast.model import CUT_OVER, HIDDEN, KEYS, Entry, Kind, Status
 from holdfast.store import PAGE, RunFilter, Store
 
 _AT_ONCE: Final = 100  # journals that one entry lists
+_KNOWN_RUNS: Final = 100  # whose older entries are remembered
 
 End = tuple[str, int, str]
 """A journal, the seq of its last entry, and the digest of that in hex."""
@@ -18,18 +25,45 @@ End = tuple[str, int, str]
 class CutOver:
     """Knows where journals ended when the first key was given, from a journal that is sealed."""
 
-    def __init__(self, head: Callable[[], int | None], read: Callable[[], Iterator[Entry]]) -> None:
+    def __init__(
+        self,
+        head: Callable[[], int | None],
+        read: Callable[[], Iterator[Entry]],
+        back: Callable[[str], Iterator[Found]],
+        marker: Callable[[str, int], Entry | None],
+    ) -> None:
         self._head = head  # the seq of the last entry that says so
         self._read = read  # all of these, proved
+        self._back = back  # the entries of a run with their bodies, newest first, not proved
+        self._marker = marker  # proved, by run and seq
         self._known: int | None = -1
         self._ends: dict[str, tuple[int, str]] = {}
+        self._older: OrderedDict[tuple[str, int, str], dict[int, bytes]] = OrderedDict()
 
     def allows(self, entry: Entry) -> bool:
-        """Whether the entry is older than the first key. Blocks."""
+        """Whether the entry is older than the first key, and is what was there then. Blocks."""
         if entry.run == CUT_OVER:
             return False
         seq, digest = self.end_of(entry.run) or (-1, "")
-        return entry.seq < seq or (entry.seq == seq and entry.digest.hex() == digest)
+        if entry.seq >= seq:
+            return entry.seq == seq and entry.digest.hex() == digest
+        return self._digests(entry.run, seq, digest).get(entry.seq) == entry.digest
+
+    def _digests(self, run: str, seq: int, digest: str) -> dict[int, bytes]:
+        """By seq, the digests of a journal up to its end then: each proves the one before it."""
+        place = run, seq, digest
+        if place not in self._older:
+            self._older[place] = _digests_up_to(self._back(run), self._behind, seq, digest)
+            while len(self._older) > _KNOWN_RUNS:
+                self._older.popitem(last=False)
+        return self._older[place]
+
+    def _behind(self, marker: Entry) -> dict[str, str]:
+        """The digests that a marker lists, if a holder of the key wrote it."""
+        with suppress(CheckpointCorruptedError):
+            found = self._marker(marker.run, marker.seq)
+            return {} if found is None else dict(Meta(found).behind)
+        return {}
 
     def end_of(self, run: str) -> tuple[int, str] | None:
         """Where a journal ended then: its seq, and its digest in hex. Blocks."""
@@ -51,6 +85,43 @@ class CutOver:
         for last in self._read():  # noqa: B007 - the last one counts
             pass
         return last is not None and last.kind == Kind.COMPLETE
+
+
+def _digests_up_to(
+    back: Iterator[Found], behind: Callable[[Entry], dict[str, str]], last: int, digest: str
+) -> dict[int, bytes]:
+    """The digests of the entries up to the last one, which has this digest: a chain, from its end.
+
+    Where entries were deleted, the digest before them is that which their marker lists.
+    """
+    known = {last: bytes.fromhex(digest)}
+    listed: dict[str, str] = {}
+    after: Entry | None = None
+    for found in back:
+        if after is not None and found.seq == after.seq - 1:
+            _continue(after, found.digest, known, listed)
+        after = None
+        if not isinstance(found, Entry):
+            continue
+        if found.seq <= last:
+            after = found
+        elif found.kind in MARKERS:
+            listed |= behind(found)
+    return known
+
+
+def _continue(entry: Entry, before: bytes, known: dict[int, bytes], listed: dict[str, str]) -> None:
+    """Note the digest before an entry, if that entry, or a marker, proves it."""
+    if listed.get(str(entry.seq)) == before.hex():
+        known[entry.seq - 1] = before
+    if known.get(entry.seq) != entry.digest or not entry.body:
+        return
+    with suppress(CheckpointCorruptedError):
+        proof = envelope.glance(entry).said_proof
+        if envelope.vouches(entry, digest_before(entry, before), proof):
+            known[entry.seq - 1] = before
+            if entry.kind in MARKERS:
+                listed |= Meta(entry).behind
 
 
 def has_runs(store: Store) -> bool:

@@ -40,7 +40,10 @@ class EntryReader:
         self.store = store if sealer is None else SealedView(store, sealer)
         self.sealer = sealer
         self.cut_over = CutOver(
-            partial(self.head_seq, CUT_OVER), partial(self.entries, CUT_OVER, bodies=True)
+            partial(self.head_seq, CUT_OVER),
+            partial(self.entries, CUT_OVER, bodies=True),
+            lambda run: entries_of(self.store, run, True, None, PAGE, bodies=True),
+            self._marker,
         )
         self._markers = Markers(
             self._marker, lambda run, seq: self.entries(run, after=seq, damage=pass_by)
@@ -67,6 +70,11 @@ class EntryReader:
     def head_seq(self, run: str) -> int | None:
         """The seq of the run's newest entry, also where that can't be read."""
         return head_seq(self.store, run)
+
+    def entry_id(self, run: str, seq: int) -> bytes | None:
+        """The random id of the entry at a seq: who wrote it recognises it; None if there is none."""
+        found = self.store.read(run, after=seq - 1, limit=1, bodies=False)
+        return found[0].entry_id if found and found[0].seq == seq else None
 
     def undisturbed(self, run: str, read: Callable[[], T]) -> T:
         """What `read` returns; called again where others deleted what it was reading."""

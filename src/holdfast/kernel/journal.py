@@ -135,7 +135,7 @@ class Journals(Reader):
     ) -> Tip:
         """The tip at a head that was just read, or the one that is known to be there already."""
         tip = Tip(run, head)
-        self.prepare(self.owner if tip.owner is None else tip.owner)
+        self._have_ready(tip)
         if settled is not None and tip.seq < settled[1] and not settled[0].broken:
             if head is not None:  # a run that is gone may have expired
                 log.warning("%s", EntriesLostError(run, settled[1], tip.seq))
@@ -149,7 +149,7 @@ class Journals(Reader):
             tip.damaged = True
         with self._lock:
             known = self.tip(run)
-            if known is not None and _same_or_ahead(known, tip):
+            if known is not None and known.is_at_or_ahead_of(tip):
                 # Another task asked, too: there must be one tip for one head.
                 if known.lacks_state and known.seq == tip.seq:
                     known.chain, known.base_seq = tip.chain, tip.base_seq
@@ -187,6 +187,7 @@ class Journals(Reader):
             opening = None
         if opening is not None:  # what a damaged head says of these is not proved
             tip.flow, tip.thread, tip.owner = opening.flow, opening.thread, opening.owner
+        self._have_ready(tip)
         if error.entry is None:
             tip.seq, tip.exists, tip.digest = seq, True, error.digest
             tip.term = seq  # for all that is known, it says who holds the run
@@ -229,7 +230,15 @@ class Journals(Reader):
         return ticket
 
     def place(self, tip: Tip, draft: Draft) -> Entry:
-        """The entry that would follow the tip, for `Store.trim` and `erase`; the tip stays."""
+        """The entry that would follow the tip, for `Store.trim` and `erase`; the tip stays. Blocks.
+
+        Raises as `prepare` does.
+        """
+        self.begin()
+        return self.placed(tip, draft)
+
+    def placed(self, tip: Tip, draft: Draft) -> Entry:
+        """As `place`, for a store that need not know yet since when there is a key."""
         front, back, guard = self._parts(tip, draft)
         return envelope.seal(front, back, tip.digest, envelope.nothing(self._flags, guard), guard)
 
@@ -272,6 +281,16 @@ class Journals(Reader):
         """
         if self.sealer is not None:
             self.sealer.prepare(owner)
+        self.begin()
+
+    def _have_ready(self, tip: Tip) -> None:
+        owner = self.owner if tip.owner is None else tip.owner
+        if self.sealer is not None and not self.sealer.is_ready(owner):
+            self.sealer.prepare(owner)
+        self.begin()
+
+    def begin(self) -> None:
+        """Record since when there is a key. Blocks. Raises as `prepare` does."""
         if not self._begun:
             keyed.begin(self)
             self._begun = True
@@ -399,10 +418,6 @@ class Journals(Reader):
             known = self.tip(tip.run)
             if known is None or known.seq <= tip.seq:
                 self._keep(tip)
-
-
-def _same_or_ahead(known: Tip, tip: Tip) -> bool:
-    return known.seq > tip.seq or (known.seq == tip.seq and known.digest == tip.digest)
 
 
 def _encode_readable(value: object, *, root: str = "state") -> bytes:

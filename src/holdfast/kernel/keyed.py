@@ -6,11 +6,18 @@ from typing import TYPE_CHECKING
 
 from holdfast.codec import envelope
 from holdfast.codec.meta import dump_meta
-from holdfast.errors import CutOverError, KeyDestroyedError, KeyMissingError
+from holdfast.errors import (
+    CutOverError,
+    KeyDestroyedError,
+    KeyMissingError,
+    OutcomeUnknownError,
+)
 from holdfast.kernel.cut_over import ends, has_runs
 from holdfast.kernel.draft import Draft
+from holdfast.kernel.pages import pass_by
 from holdfast.kernel.store_view import real_store
 from holdfast.kernel.tip import Tip
+from holdfast.keys.data_keys import ID_BYTES
 from holdfast.model import CUT_OVER, Entry, Kind, Status, verdict_journal
 
 if TYPE_CHECKING:
@@ -49,8 +56,13 @@ def cut_over(journals: Journals, *, hidden_only: bool = False) -> int:
 def _append(journals: Journals, draft: Draft) -> None:
     while True:
         tip = Tip(CUT_OVER, journals.checked_head(CUT_OVER))
-        if journals.store.append([journals.place(tip, draft)])[0]:
-            return
+        entry = journals.placed(tip, draft)
+        try:
+            if journals.store.append([entry])[0]:
+                return
+        except OutcomeUnknownError:
+            if journals.entry_id(CUT_OVER, entry.seq) == entry.entry_id:
+                return
 
 
 def take_keys(source: Journals, target: Journals, run: str) -> None:
@@ -58,8 +70,7 @@ def take_keys(source: Journals, target: Journals, run: str) -> None:
     if source.sealer is None or target.sealer is None:
         return
     if source.sealer.keys is not None and target.sealer.keys is not None:
-        head = source.head(run)
-        for owner in {None, None if head is None else head.owner}:
+        for owner in owners_of(source, run):
             target.sealer.keys.take_over(source.sealer.keys.row(owner))
     for name in (run, verdict_journal(run)):
         end = source.cut_over.end_of(name)
@@ -69,13 +80,20 @@ def take_keys(source: Journals, target: Journals, run: str) -> None:
             _append(target, Draft(Kind.COMPLETE.value, Status.COMPLETED.value))
 
 
+def owners_of(journals: Journals, run: str) -> set[str | None]:
+    """Whose data keys a run and the journals beside it need."""
+    near = journals.entries(run, newest_first=True, page=2, damage=pass_by)
+    return {None, next((entry.owner for entry in near if entry.status != Status.DELETED), None)}
+
+
 def confirm(journals: Journals, entry: Entry) -> None:
     """Raise `KeyDestroyedError` if the owner of a new run was forgotten while it was opened."""
     sealer = journals.sealer
     if sealer is None or sealer.keys is None or entry.owner is None:
         return
     stored = envelope.glance(entry)
-    if stored.is_sealed and not sealer.keys.is_current(entry.owner, stored.sealed[:4]):
+    if stored.is_sealed and not sealer.keys.is_current(entry.owner, stored.sealed[:ID_BYTES]):
+        sealer.forget(entry.owner)
         raise KeyDestroyedError(
             entry.run, entry.seq, "its owner was forgotten, and the key destroyed"
         )

@@ -42,3 +42,7 @@ class Tip(Line):
     def lacks_state(self) -> bool:
         """Whether a delta could be written if only the store were asked for the current state."""
         return self.chain is None and self.base_seq is not None and not self.damaged
+
+    def is_at_or_ahead_of(self, other: Tip) -> bool:
+        """Whether this is the same head as the other, or a later one."""
+        return self.seq > other.seq or (self.seq == other.seq and self.digest == other.digest)

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.codec import envelope
 from holdfast.codec.meta import Meta, dump_meta
-from holdfast.errors import CheckpointCorruptedError, KeyDestroyedError
+from holdfast.errors import CheckpointCorruptedError, KeyDestroyedError, OutcomeUnknownError
 from holdfast.keys.keyring import KEY_BYTES, Keyring
 from holdfast.model import KEYS, Entry, Kind, Status, key_journal
 from holdfast.seams import Clock, Entropy, fault, on_fork
@@ -143,10 +143,16 @@ class DataKeys:
         name, wrapped = self._ring.wrap(made.secret, _about(row.owner, made.id))
         while not self._replace(row, (*row.wrapped, (made.id.hex(), name, _text(wrapped)))):
             row = self.row(row.owner)
-        self._forget(row.owner)
+        self.forget(row.owner)
 
     def take_over(self, other: KeyRow) -> None:
-        """Keep the keys of another store, with which copies of its runs are encrypted."""
+        """Keep the keys of another store, with which copies of its runs are encrypted.
+
+        Raises `KeyMissingError`, `WrongKeyError` if the ring can't open them: with one such key
+        among them, nothing of the owner could be read.
+        """
+        for _ in self._unwrapped(other):
+            pass
         while True:
             row = self.row(other.owner)
             own = {key[0] for key in row.wrapped}
@@ -160,10 +166,11 @@ class DataKeys:
             row = self.row(owner)
             gone = tuple(key[0] for key in row.wrapped)
             if not gone or self._replace(row, (), (*row.destroyed, *gone)):
-                self._forget(owner)
+                self.forget(owner)
                 return (*row.destroyed, *gone)
 
-    def _forget(self, owner: str | None) -> None:
+    def forget(self, owner: str | None) -> None:
+        """Drop the keys of an owner from memory."""
         with self._lock:
             self._known.pop(owner or "", None)
 
@@ -207,7 +214,11 @@ class DataKeys:
         )  # fmt: skip
         entry = envelope.seal(front, back, before, envelope.nothing(0))
         fault("keys.replace")
-        return self._store.erase(entry)
+        try:
+            return self._store.erase(entry)
+        except OutcomeUnknownError:
+            found = self._store.read(entry.run, newest_first=True, limit=1, bodies=False)
+            return bool(found) and found[0].entry_id == entry.entry_id
 
 
 def _about(owner: str | None, key_id: bytes) -> bytes:

@@ -201,7 +201,8 @@ class Sealer:
         """The entry, with metadata that opens itself when it is looked into."""
         if not entry.meta.startswith(_SEALED_META):
             return entry
-        return entry._replace(meta=SealedText(entry.meta, partial(self._open_meta, entry)))
+        bare = entry._replace(body=b"")  # who keeps only the metadata must not keep the state
+        return entry._replace(meta=SealedText(entry.meta, partial(self._open_meta, bare)))
 
     def _open_meta(self, entry: Entry) -> str:
         try:
@@ -254,8 +255,14 @@ class Sealer:
         """Destroy the data keys of an owner; returns their ids. Blocks."""
         assert self.keys is not None
         gone = self.keys.destroy(owner)
-        self._runs.clear()
+        self.forget(owner)
         return gone
+
+    def forget(self, owner: str) -> None:
+        """Drop the keys of an owner from memory: they were destroyed."""
+        assert self.keys is not None
+        self.keys.forget(owner)
+        self._runs.clear()
 
     def seal_field(self, run: str, owner: str | None, name: str, plain: bytes) -> bytes:
         """A part of a state, encrypted by itself. Blocks unless it `is_ready`."""

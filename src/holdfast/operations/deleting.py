@@ -42,6 +42,7 @@ from holdfast.model import (
 from holdfast.operations.children import family, head_to_delete, runs_of_thread
 from holdfast.operations.dropping import (
     aliases_of,
+    check_before,
     is_damaged,
     leads_to,
     left_claims,
@@ -258,6 +259,7 @@ def drop(
         draft = marker_draft(tip, head, gone, [e for e in live if e.seq not in gone], branch)
         bodies = rewrites(core.journals, found, gone, tip.seq + 1, past_damage=bad in gone)
         dropped = gone | begun
+        check_before(core, found, dropped)
         listed = marker_facts(found, dropped, {seq: proof for seq, (_, proof) in bodies.items()})
         listed |= left_claims(core, found, gone, proved=bad not in gone)
         marker = core.journals.place(tip, draft._replace(meta=dump_meta(listed)))

@@ -50,6 +50,18 @@ def marker_facts(
     return facts
 
 
+def check_before(core: Core, found: list[Entry], dropped: Collection[int]) -> None:
+    """Raise if an entry that is older than the first key is not what was there then.
+
+    The marker will list its digest instead of the entry that proves it, and that goes.
+    """
+    for entry in found:
+        if entry.seq + 1 in dropped and entry.seq not in dropped:
+            if core.journals.sealer is None or core.journals.cut_over.end_of(entry.run) is None:
+                return
+            core.journals.entry(entry.run, entry.seq)
+
+
 def left_claims(
     core: Core, found: list[Entry], gone: Collection[int], *, proved: bool
 ) -> dict[str, Any]:

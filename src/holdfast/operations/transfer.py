@@ -22,6 +22,7 @@ from holdfast.kernel.branches import FEW
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import is_stub
 from holdfast.kernel.journal import Journals
+from holdfast.kernel.keyed import owners_of
 from holdfast.kernel.pages import Damage, Found, entries_of, pass_by
 from holdfast.kernel.playback import Playback
 from holdfast.kernel.proving import Prover
@@ -138,9 +139,7 @@ def _keys_of(journals: Journals, run_id: str) -> dict[str, Any]:
     """The wrapped data keys that an encrypted run needs: who has the keyring can read it."""
     if journals.sealer is None or journals.sealer.keys is None:
         return {}
-    head = journals.head(run_id)
-    owners = {None, None if head is None else head.owner}
-    rows = (journals.sealer.keys.row(owner) for owner in owners)
+    rows = (journals.sealer.keys.row(owner) for owner in owners_of(journals, run_id))
     return {"data_keys": [[row.owner, row.wrapped] for row in rows]}
 
 
