@@ -26,7 +26,6 @@ from holdfast.kernel.journal import CACHE_BYTES, Journals
 from holdfast.kernel.methods import Awaits, Blocks, HasOperations, Iteration, Operation, reads
 from holdfast.kernel.observing import Listener, flush, flush_async, observers_of
 from holdfast.kernel.owner_view import bind
-from holdfast.kernel.store_view import real_store
 from holdfast.kernel.watcher import EVERY
 from holdfast.kernel.watching import Changes, SyncChanges, stop_watching
 from holdfast.kernel.withholding import Hidden
@@ -190,7 +189,7 @@ class _Operations(HasOperations):
             self._store = bind(opened, owner)
         writer = writer_for(self._store, clock)
         largest = max(max_state_bytes, MAX_STATE_BYTES)
-        sealer = sealer_of(real_store(self._store), key, sign, trusted, clock, entropy)
+        sealer = sealer_of(self._store, key, sign, trusted, clock, entropy)
         journals = Journals(self._store, writer, clock, entropy, cache_bytes, largest, sealer)
         self._core = Core(journals, settings, hidden)
         self._keys = {"key": key, "sign": sign, "trusted": trusted}

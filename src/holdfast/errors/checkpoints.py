@@ -264,11 +264,14 @@ class BoundOwnerError(CheckpointError, ValueError):
     """A checkpointer that is bound to an owner can do nothing for another; nothing was written."""
 
     owner: str
-    given: str | None
-    _text = (
-        "everything here belongs to owner {owner!r}, and this to {given!r}; leave owner= out, or "
-        "use a checkpointer of that owner"
-    )
+    given: str | None  # None: runs without an owner; "*": all runs
+
+    def __str__(self) -> str:
+        whose = {None: "runs without an owner", "*": "all owners"}
+        return (
+            f"this is bound to owner {self.owner!r} and can do nothing for "
+            f"{whose.get(self.given) or repr(self.given)}; open the store for them, or without owner="
+        )
 
 
 class RunIdRequiredError(CheckpointError, ValueError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from holdfast.errors import KeyMissingError
+from holdfast.errors import BoundOwnerError, KeyMissingError
 from holdfast.kernel import keyed
 from holdfast.kernel.core import Core
 from holdfast.keys.data_keys import DataKeys
@@ -24,6 +24,7 @@ def rekey(core: Core, *, new_data_keys: bool = False) -> Rekeyed:
     so this takes moments, however much that is. It may be stopped at any time, and started again.
     With `new_data_keys`, everything that is saved from now on has a new data key, too.
     """
+    _refuse_bound(core)
     keys = _data_keys(core)
     owners = rewrapped = 0
     for row in keys.rows():
@@ -41,10 +42,17 @@ def cut_over(core: Core) -> int:
     that saves without the key first. Returns the number of journals that are accepted as they are.
     Their states stay readable for all who can read the store; those saved from now on are not.
     """
+    _refuse_bound(core)
     if core.journals.sealer is None:
         raise KeyMissingError("")
     core.journals.sealer.prepare(None)
     return keyed.cut_over(core.journals)
+
+
+def _refuse_bound(core: Core) -> None:
+    """The keys are of all owners. Raises `BoundOwnerError` for who is bound to one."""
+    if core.journals.owner is not None:
+        raise BoundOwnerError(core.journals.owner, "*")
 
 
 def _data_keys(core: Core) -> DataKeys:
