@@ -277,7 +277,8 @@ ALIASES: Final = f"{HIDDEN}alias{HIDDEN}"
 VERDICTS: Final = f"{HIDDEN}verdict{HIDDEN}"
 
 SHARED: Final = tuple(
-    f"{HIDDEN}{name}" for name in ("store", "process", "permit", "request", "vote", "cutover")
+    f"{HIDDEN}{name}"
+    for name in ("store", "process", "permit", "request", "vote", "forget", "cutover")
 )
 """What the names of the journals begin with that keep processes apart: they belong to no owner."""
 

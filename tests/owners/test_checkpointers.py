@@ -54,6 +54,25 @@ def attested(cp: Cp, run: str) -> Any:
     return base64.b64decode(envelope["payload"]).decode()
 
 
+def proved(cp: Cp, of: Asked, files: Path) -> Any:
+    names: list[str] = []
+    return cp.verify_chain(progress=names.append), names
+
+
+def checked(cp: Cp, of: Asked, files: Path) -> Any:
+    """A receipt for an owner of whom nothing was there."""
+    with hf.SyncCheckpointer(MemoryStore()) as empty:
+        return cp.verify_receipt(empty.forget(owner=of.owner))
+
+
+def anchored(cp: Cp, of: Asked, files: Path) -> Any:
+    """An anchor with a run that is not there any more: a report would name it."""
+    with hf.SyncCheckpointer(MemoryStore()) as other:
+        other.save(of.words, 1)
+        other.anchor(files / "anchors")
+    return cp.verify_anchor(files / "anchors")
+
+
 def copied(cp: Cp, of: Asked, files: Path) -> Any:
     target = MemoryStore()
     cp.copy_to(target)
@@ -102,10 +121,20 @@ CALLS: dict[str, list[Call]] = {
     "diff": [lambda cp, of, _: cp.diff(of.saved, 1, 2).text()],
     "timeline": on_runs(lambda cp, run: cp.timeline(run)),
     "verify": on_runs(lambda cp, run: cp.verify(run)),
+    "verify_chain": [proved, *on_runs(lambda cp, run: cp.verify_chain([run]))],
+    "verify_receipt": [checked],
+    "anchor": [written(lambda cp, of, file: cp.anchor(file))],
+    "verify_anchor": [anchored],
+    "dry_run": [lambda cp, of, _: cp.dry_run(hf.Migrations(2, {1: None}))],
     "attest": on_runs(attested),
     "export_run": [written(lambda cp, of, file: cp.export_run(of.saved, file))],
     "export_runs": [written(lambda cp, of, file: cp.export_runs(of.runs, file))],
     "export_checkpoints": [written(lambda cp, of, file: cp.export_checkpoints(file))],
+    "export_data": [
+        written(lambda cp, of, file: cp.export_data(file, owner=of.owner)),
+        written(lambda cp, of, file: cp.export_data(file, thread_id=THREAD)),
+        written(lambda cp, of, file: cp.export_data(file, run_id=of.saved)),
+    ],
     "import_run": [imported],
     "import_runs": [imported],
     "copy_to": [copied, *on_runs(lambda cp, run: cp.copy_to(MemoryStore(), [run]))],

@@ -86,6 +86,11 @@ class Journals(Reader):
                 self._bound.check_given(draft.owner)
             self._bound.check_free(run)
 
+    def check_given(self, owner: str | None) -> None:
+        """Raise `BoundOwnerError` for another owner than the one these are bound to."""
+        if self._bound is not None:
+            self._bound.check_given(owner)
+
     def _decode_packed(self, data: bytes) -> Any:
         return values.decode(data, self.sources)
 

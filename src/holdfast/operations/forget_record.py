@@ -50,6 +50,8 @@ class Record:
             "store": store_id(core),
             "by": by,
         }
+        if core.journals.owner is not None:  # only what is theirs goes
+            header["bound"] = hashed(salt, "owner", core.journals.owner)
         _append(core, identity, Status.OPEN, {"forgetting": header})
         return cls(core, identity)
 
@@ -59,9 +61,15 @@ class Record:
         return self._end is not None
 
     def is_of(self, of: Of, value: str) -> bool:
-        """Whether it is about this owner, thread or run."""
+        """Whether it is about this owner, thread or run, for the same owner if one is bound."""
         salt, subject = self.header.get("salt", ""), self.header.get("subject")
-        return self.header.get("of") == of and subject == hashed(salt, of, value)
+        owner = self._core.journals.owner
+        bound = None if owner is None else hashed(salt, "owner", owner)
+        return (
+            self.header.get("of") == of
+            and subject == hashed(salt, of, value)
+            and self.header.get("bound") == bound
+        )
 
     def name(self, run_id: str) -> str:
         """The hash of the id of a run."""

@@ -48,6 +48,7 @@ def forget(
     all of it. `verify_receipt` proves later that what was deleted still is.
     """
     of, value = subject(owner, thread_id, run_id)
+    core.journals.check_given(owner)
     said_by(by)
     heads = heads_of(core, of, value)
     for head in heads:

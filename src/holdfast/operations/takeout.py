@@ -47,6 +47,7 @@ def export_data(
     unknown run. A damaged entry is treated as by `export_run`.
     """
     of, value = subject(owner, thread_id, run_id)
+    core.journals.check_given(owner)
     if of == "run" and core.journals.head_seq(value) is None:
         raise CheckpointNotFoundError(value)
     facts = {
