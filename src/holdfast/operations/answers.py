@@ -98,6 +98,11 @@ def doubt(core: Core, answer: Entry) -> str:
     return "it is not signed"
 
 
+def is_authentic(core: Core, answer: Entry) -> bool:
+    """Whether an answer that counts is signed by a person, with a key that is trusted here."""
+    return trusts(core) is not None and bool(Meta(answer).fields.get(SIGNED))
+
+
 def original(entry: Entry) -> dict[str, str]:
     """What the copy of a question says besides: the entry that it was first asked with."""
     if entry.kind != Kind.QUESTION:

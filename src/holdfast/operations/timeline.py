@@ -200,13 +200,12 @@ def _note(core: Core, info: CheckpointInfo) -> str:
 
 def _answered(core: Core, entry: Entry, meta: Meta) -> str:
     """Who gave an answer, and whether their signature says so."""
-    who, signed = f"by {meta.by}" if meta.by else "", bool(meta.fields.get(SIGNED))
-    if answers.trusts(core) is None:
-        return f"{who}, signed (not checked)" if signed else who
-    wrong = answers.doubt(core, entry)
-    if wrong:
+    who = f"by {meta.by}" if meta.by else ""
+    if wrong := answers.doubt(core, entry):
         return f"{who}, ignored: {wrong}".removeprefix(", ")
-    return f"signed {who}" if signed else who
+    if answers.is_authentic(core, entry):
+        return f"signed {who}"
+    return f"{who}, signed (not checked)" if meta.fields.get(SIGNED) else who
 
 
 def _signed(note: str, meta: Meta) -> str:

@@ -15,6 +15,7 @@ from holdfast.errors import CheckpointCorruptedError
 from holdfast.heads import Position
 from holdfast.kernel.pages import pass_by
 from holdfast.model import Entry, Kind
+from holdfast.operations import answers
 from holdfast.views.values import plain
 
 RUNS: Final = 100
@@ -33,7 +34,8 @@ class Answered(NamedTuple):
     value: Any  # in JSON's form
     at: datetime
     by: str | None  # None: nobody said who, or nobody answered in time
-    what: str  # "answered", "default" and "expired" (nobody did in time), or "skipped"
+    what: str  # "answered", "default", "expired" (nobody did in time), "skipped" or "ignored"
+    signed: bool = False  # by that person, with a key that is trusted here
 
 
 class Page(NamedTuple):
@@ -79,10 +81,12 @@ def _answered(cp: SyncCheckpointer, question: Entry, answer: Entry) -> Answered:
         what = "skipped"
     elif meta.by == DEADLINE:
         what = "expired" if meta.expired else "default"
+    elif answers.doubt(cp.core, answer):
+        what = "ignored"
     value = None
     if answer.size:
         value = plain(cp.core.journals.value(answer.run, answer.seq, as_data=True))
     by = None if meta.by == DEADLINE else meta.by
-    return Answered(
-        answer.run, str(answer.step), str(prompt or ""), value, to_datetime(answer.at), by, what
-    )
+    signed = what == "answered" and answers.is_authentic(cp.core, answer)
+    at = to_datetime(answer.at)
+    return Answered(answer.run, str(answer.step), str(prompt or ""), value, at, by, what, signed)

@@ -12,6 +12,7 @@ from holdfast.errors import CheckpointCorruptedError
 from holdfast.integrations.langgraph import layout
 from holdfast.kernel.pages import Found
 from holdfast.model import Entry, Kind, Status
+from holdfast.operations import answers
 from holdfast.views.step_names import left_behind, name_in_thread, not_started, split_key
 from holdfast.views.step_pending import Pending, begun_step
 from holdfast.views.steps import Attempt, Execution, Mark, Spell, Steps
@@ -277,11 +278,15 @@ class StepReader:
             self._end_spell(entry, "paused")
 
     def _answer(self, entry: Entry) -> None:
+        if answers.doubt(self._cp.core, entry):
+            return
         known = self._questions.pop(entry.step or "question", None)
         if known is None:
             return
         meta, place = Meta(entry), known[1]
         note = f"answered by {meta.by}" if meta.by else "answered"
+        if answers.is_authentic(self._cp.core, entry):
+            note = f"answered, signed by {meta.by}"
         if meta.expired:
             note = "nobody answered in time"
         self._made[place] = self._made[place]._replace(
