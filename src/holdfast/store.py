@@ -287,6 +287,13 @@ class Store(ABC):
         """
         return poll_heads(self, mark)
 
+    def scrub(self) -> None:  # noqa: B027 - most stores have nothing to do
+        """Remove what was deleted from the store's files, too, as far as it can be done at once.
+
+        `forget` calls this at its end. Raises nothing where others are in the way. By default
+        there is nothing to do.
+        """
+
     @abstractmethod
     def survives(self) -> Survives:
         """What an acknowledged append survives, as found out by asking the store itself."""

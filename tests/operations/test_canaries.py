@@ -59,9 +59,12 @@ def test_no_file_of_the_store_holds_what_was_forgotten(place: tuple[str, Path]) 
     with hf.SyncCheckpointer(url) as cp:
         fill(cp)
     assert list(canaries(directory)), "else the test proves nothing"
-    with hf.SyncCheckpointer(url) as cp:
+    with hf.SyncCheckpointer(url) as cp, hf.SyncCheckpointer(cp.store) as another:
+        another.save("his", {"n": 60}, owner="bob")
         receipt = cp.forget(owner="ann")
         assert cp.verify_receipt(receipt).ok
+        assert list(canaries(directory)) == [], "while others have it open"
+        another.save("his", {"n": 61})
     assert list(canaries(directory)) == []
     with hf.SyncCheckpointer(url) as cp:
         assert cp.verify_receipt(receipt).ok

@@ -14,8 +14,9 @@ import holdfast as hf
 from holdfast.checkpoint import to_micros
 from holdfast.evidence import Evidence, EvidencePack, EvidenceType
 from holdfast.manager import TaskCheckpoint
-from holdfast.model import verdict_journal
+from holdfast.model import Entry, verdict_journal
 from holdfast.store import RunFilter
+from holdfast.stores.memory import MemoryStore
 from tests.conftest import Grow
 from tests.faults import FakeClock
 
@@ -284,3 +285,27 @@ def test_retention_with_an_archive_keeps_only_what_it_cannot_load(tmp_path: Path
         assert [info.seq for info in cp.list_checkpoints("run")] == [6, 5, 3]
     lines = (archive / "run.jsonl").read_text().splitlines()
     assert [json.loads(line)["state"] for line in lines] == [{"n": 4}, {"n": 2}, {"n": 1}]
+
+
+@pytest.mark.parametrize("delete", ["delete_thread", "forget"])
+def test_a_run_that_begins_while_its_thread_is_deleted_is_deleted_or_named(delete: str) -> None:
+    class Busy(MemoryStore):
+        begun = False
+
+        def erase(self, tombstone: Entry) -> bool:
+            if not self.begun:
+                self.begun = True
+                cp.save("late", 1, thread_id="t")
+            return super().erase(tombstone)
+
+    with hf.SyncCheckpointer(Busy()) as cp:
+        cp.save("a", 1, thread_id="t")
+        if delete == "delete_thread":
+            assert cp.delete_thread("t") == 2
+        else:
+            with pytest.raises(hf.CheckpointSaveError, match="began runs meanwhile"):
+                cp.forget(thread_id="t")
+            assert [run.run_id for run in cp.thread("t")] == ["late"]
+            assert len(cp.forget(thread_id="t").runs) == 2
+        assert cp.runs() == []
+        assert cp.thread("t") == []

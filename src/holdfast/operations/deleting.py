@@ -180,15 +180,31 @@ def delete_thread(core: Core, thread_id: str, *, force: bool = False) -> int:
 
 
 def clear_thread(core: Core, thread_id: str, condition: Callable[[Entry], bool]) -> int:
-    """Clear the runs of a thread, and the thread, if the condition raises for none of their heads."""
-    runs = runs_of_thread(core, thread_id)
-    for run in runs:
-        for head in family(core, run):
-            condition(head)
-    count = sum(clear_family(core, run, condition) for run in runs)
-    name = thread_journal(thread_id)
-    clear_if(core, name, lambda head: True)
+    """Clear the runs of a thread, and the thread, if the condition raises for none of their heads.
+
+    So are runs that begin meanwhile: what is left is nothing, or an error.
+    """
+    count = 0
+    while not clear_empty_thread(core, thread_id):
+        runs = runs_of_thread(core, thread_id)
+        for run in runs:
+            for head in family(core, run):
+                condition(head)
+        count += sum(clear_family(core, run, condition) for run in runs)
     return count
+
+
+def clear_empty_thread(core: Core, thread_id: str) -> bool:
+    """Delete the list of a thread's runs; False if it has some, or one begins meanwhile."""
+    name = thread_journal(thread_id)
+    listed = head_to_delete(core, name)  # a run is listed before it begins
+    if any(family(core, run) for run in runs_of_thread(core, thread_id)):
+        return False
+    if listed is None or listed.status == Status.DELETED:
+        return True
+    clear_if(core, name, lambda head: head.digest == listed.digest)
+    left = head_to_delete(core, name)
+    return left is None or left.status == Status.DELETED or left.digest == listed.digest
 
 
 Chooser = Callable[[list[Entry], list[int]], list[int]]

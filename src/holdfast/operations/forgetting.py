@@ -15,8 +15,8 @@ from holdfast.kernel.core import Core
 from holdfast.kernel.reader import all_runs
 from holdfast.kernel.store_id import known_store_id
 from holdfast.kernel.store_view import real_store
-from holdfast.model import Entry, Status, thread_journal
-from holdfast.operations.deleting import FORCE, clear_if, is_active
+from holdfast.model import Entry, Status
+from holdfast.operations.deleting import FORCE, clear_empty_thread, clear_if, is_active
 from holdfast.operations.forget_record import Record, unfinished
 from holdfast.operations.receipts import Forgotten, Receipt, hashed
 from holdfast.operations.saving import said_by
@@ -73,14 +73,14 @@ def forget(
     try:
         for found in doomed:
             gone.append(_forget(core, found))  # noqa: PERF401 - these count if the next fails
-        if of == "thread":
-            clear_if(core, thread_journal(value), lambda head: True)
-        if heads_of(core, of, value):
+        began = not clear_empty_thread(core, value) if of == "thread" else heads_of(core, of, value)
+        if began:
             raise CheckpointSaveError(value, "others began runs meanwhile; forget it again")
     except HoldfastError as error:
         now = core.journals.clock.now()
         error.receipt = record.receipt(earlier + gone, now, complete=False)  # type: ignore[attr-defined]
         raise
+    real_store(core.journals.store).scrub()
     keys = core.journals.sealer.keys if core.journals.sealer is not None else None
     destroyed = keys.destroy(value) if keys is not None and of == "owner" else ()
     return record.finish(earlier + gone, destroyed)

@@ -27,7 +27,7 @@ from holdfast.stores._shared.errors import Translated
 from holdfast.stores._shared.local_watch import LocalWatches
 from holdfast.stores._shared.schema import refuse_newer
 from holdfast.stores.duckdb.index import Index
-from holdfast.stores.duckdb.making import make_file, make_log
+from holdfast.stores.duckdb.making import make_file, make_log, rewritten
 
 COLUMNS: Final = ", ".join(f'"{name}"' for name in Entry._fields)
 
@@ -179,6 +179,21 @@ class File:
             if isinstance(error, Exception) and not before:
                 raise OutcomeUnknownError(run, f"{self.url}: {error}") from error
             raise
+
+    def rewrite(self) -> None:
+        """Replace the file by a copy of it that holds only what is there, all or nothing."""
+        with self._lock, self.translated:
+            db = self._connection()
+            with rewritten(self.path) as fresh:
+                db.execute("CHECKPOINT")
+                (name,) = db.execute("SELECT current_database()").fetchone()
+                here = '"{}"'.format(name.replace('"', '""'))
+                db.execute("ATTACH '{}' AS fresh".format(str(fresh).replace("'", "''")))
+                try:
+                    db.execute(f"COPY FROM DATABASE {here} TO fresh")
+                finally:
+                    db.execute("DETACH fresh")
+            self._disconnect()  # only now: nobody could open the old file meanwhile
 
     def _connection(self) -> Any:
         if self._begun:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import duckdb
 
 from holdfast.stores._shared.access import refuse_planted
-from holdfast.stores._shared.disk import make_directories, sync_directory
+from holdfast.stores._shared.disk import make_directories, sync, sync_directory
 
 _LOG: Final = ".wal"
 
@@ -38,6 +40,22 @@ def make_file(path: Path, url: str) -> None:
         except OSError:  # a file system without links
             if not path.exists():
                 made.rename(path)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    sync_directory(path.parent)
+
+
+@contextmanager
+def rewritten(path: Path) -> Iterator[Path]:
+    """Give a path to write the database anew to; it takes the place of the old one at the end."""
+    scratch = Path(tempfile.mkdtemp(prefix=".holdfast-", dir=path.parent))
+    try:
+        fresh = scratch / path.name
+        yield fresh
+        fresh.chmod(path.stat().st_mode & 0o666)
+        with fresh.open("rb") as file:
+            sync(file.fileno())
+        fresh.replace(path)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     sync_directory(path.parent)

@@ -147,6 +147,10 @@ class DuckDBStore(TableStore, Notifying):
         file.watches.tell([tombstone])
         return True
 
+    def scrub(self) -> None:
+        """Write the file anew: DuckDB leaves what was deleted in its free blocks."""
+        self._opened().rewrite()
+
     def listed(
         self,
         where: RunFilter = RunFilter(),

@@ -141,7 +141,7 @@ class Connections:
             if self._files.wal_size < LARGE_WAL:
                 self._shrink_at = LARGE_WAL
             elif self._files.wal_size >= self._shrink_at:
-                self._shrink(db)
+                self.shrink(db)
             return
         self.generation += 1
         self._look_at = 0.0
@@ -149,7 +149,7 @@ class Connections:
             run, f"{self.url}: one of its files was removed or replaced while it was open"
         )
 
-    def _shrink(self, db: sqlite3.Connection) -> None:
+    def shrink(self, db: sqlite3.Connection) -> None:
         """Empty a log that others kept from being emptied, if they let us, and cut it off.
 
         What SQLite does by itself never comes to the end where each reader begins before the one

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, compress
 from pathlib import Path
 from typing import Final, Literal
@@ -255,6 +256,11 @@ class SQLiteStore(IndexedTableStore, Transactional):
                 with self._db.transaction("") as db:
                     index.correct(db, wrong[at : at + PAGE])
         return len(wrong) + counts
+
+    def scrub(self) -> None:
+        """Empty the log, unless others read: deleted pages are overwritten in the database only."""
+        with suppress(HoldfastError), self._db.write_lock, self._db.translated:
+            self._db.shrink(self._db.writer())
 
     def survives(self) -> Survives:
         with self._db.write_lock, self._db.translated:
