@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from tests.effort import examples
 from tests.hostile.forging import Forged, forged
 from tests.hostile.looking import look, undocumented
 from tests.strategies import values
+from tests.waiting import run_process
 
 KEYS = [known._name for known in vars(Meta).values() if isinstance(known, Key)]
 TEXTS = ["", "x", "0", "-1", "1-99999999999999", "a@1", "@", "//", "\x1b[2J", "é" * 600, "\ud800"]
@@ -151,3 +154,12 @@ def test_a_forged_entry_is_shown_or_refused_in_words(
             forged(entries, lambda one: edited(one, edit) if one.entry.seq == seq else one)  # noqa: B023
         )
     assert undocumented(look(store, run, tmp_path)) == []
+
+
+def test_a_few_bytes_that_ask_for_gigabytes_do_not_get_them() -> None:
+    command = [sys.executable, "-m", "tests.hostile.bombs"]
+    root = Path(__file__).parents[2]
+    environment = {**os.environ, "MALLOC_ARENA_MAX": "1"}  # else each thread reserves 64 MB
+    done = run_process(command, check=False, capture_output=True, cwd=root, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["problems"] == []
