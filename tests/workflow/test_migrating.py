@@ -236,3 +236,26 @@ def test_a_killed_process_is_resumed_by_one_with_newer_code_that_is_killed_too(
         versions = [c.flow_version for c in cp.list_checkpoints("r", oldest_first=True)]
         assert versions == ["1", "2", "2"], "each result has the version that recorded it"
         assert cp.verify("r").ok
+
+
+def test_a_migrated_workflow_may_await_other_things_between_its_steps(store: hf.Store) -> None:
+    """What it asks for after that is not known before: no result may count as unused yet."""
+
+    def flow(first: str, **options: Any) -> Workflow[..., Any]:
+        @workflow("waits", **options)
+        async def waits() -> str:
+            one = await step(first).python(lambda: "one")
+            await asyncio.sleep(0)
+            two = await step("b").python(lambda: "two")
+            return f"{one} {two} {await ask('Well?', returns=str)}"
+
+        return waits
+
+    with hf.Engine(store) as engine:
+        with pytest.raises(hf.RunPausedError):
+            engine.run_sync(flow("a")(), run_id="r")
+        engine.answer_sync("r", "three")
+        new = flow("A", migrate=hf.Migrations(2, {1: lambda old: {"A": old["a"], "b": old["b"]}}))
+        (looked,) = engine.dry_run_sync(new)
+        assert looked.ok
+        assert engine.resume_sync("r", flow=new) == "one two three"

@@ -34,7 +34,8 @@ def outputs_of(
             continue
         state = versions.partly(plan, history, entry, state, had, whole(version))
         had = whole(version)
-        state["steps"][str(history.meta(entry).step_name)] = history.stored(entry).value()
+        name = str(history.meta(entry).step_name or entry.step)
+        state["steps"][name] = history.stored(entry).value()
         made = versions.migrated(plan, history, entry, deepcopy(state))
         found.append(_output(plan, history, entry, made))
     return found

@@ -129,7 +129,8 @@ class WorkflowProgram(Program):
             DECIDING.reset(token)
         if code.outcome is not None and code.outcome.error is not None and not code.waiting:
             raise code.outcome.error
-        unused = code.replay.unused() if code.tasks or code.outcome else []
+        may_ask = any(step is None for _, step in code.waiting.values())  # after its own await
+        unused = code.replay.unused() if code.outcome or (code.tasks and not may_ask) else []
         if unused:
             raise FlowChangedError(
                 code.run_id,
