@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import holdfast as hf
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.draft import Draft
 from holdfast.model import Entry, Kind
-from holdfast.workflow import ask, step, workflow
+from holdfast.pipeline import HumanInputStep, Pipeline
+from holdfast.workflow import ask, parallel, step, workflow
+from tests.waiting import wait_until
 
 CI = hf.SigningKey.hmac("ci", bytes(range(32)))
 ANN = hf.SigningKey.ed25519("ann", bytes(range(1, 33)))
@@ -196,3 +199,85 @@ def test_the_key_of_a_process_signs_the_answers_that_it_gives(tmp_path: Path) ->
     reader = hf.Engine(tmp_path / "runs.db", flows=[simple], trusted=CI.trusted())
     with reader, pytest.raises(hf.QuestionError, match="with a signature only"):
         reader.answer_sync("run", True)
+
+
+def test_a_run_that_is_executed_ignores_a_forged_answer(
+    cp: hf.SyncCheckpointer, tmp_path: Path
+) -> None:
+    forged = tmp_path / "forged"
+
+    @step
+    def other() -> str:
+        wait_until(forged.exists)
+        return "other"
+
+    @workflow
+    async def both() -> tuple[bool, str]:
+        return await parallel(ask("may I?", returns=bool, name="may"), other())
+
+    with hf.Engine(cp, flows=[both]) as engine:
+        handle = engine.start_sync(both(), run_id="run")
+        wait_until(lambda: bool(list(engine.questions_sync("run"))))
+        write(cp, True, by="ann")
+        forged.touch()
+        with pytest.raises(hf.RunPausedError):
+            handle.result()
+        engine.answer_sync("run", False, sign=ANN)
+        assert engine.resume_sync("run") == (False, "other")
+
+
+def test_what_a_repair_keeps_of_a_signed_answer_still_counts(
+    cp: hf.SyncCheckpointer, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+
+    @step(outputs=str(page))
+    def render() -> int:
+        return page.write_text("<h1>1.0</h1>")
+
+    @workflow
+    async def site() -> bool:
+        said = await ask("may I?", returns=bool, assignees=["ann"])
+        await render()
+        return said
+
+    with hf.Engine(cp, flows=[site]) as engine:
+        with pytest.raises(hf.RunPausedError):
+            engine.run_sync(site(), run_id="run")
+        engine.answer_sync("run", True, sign=ANN)
+        assert engine.resume_sync("run") is True
+        page.unlink()
+        assert engine.run_sync(site(), run_id="run", resume=True) is True
+        assert page.exists()
+        assert "rollback" in [moment.kind for moment in cp.timeline("run")]
+        assert set(notes(cp)) == {"signed by ann"}
+
+
+@pytest.mark.parametrize("given", [Decimal("1.50"), {3, 1, 2}, {"a": [1, None, "é"]}, b"\x00"])
+def test_any_value_can_be_signed(cp: hf.SyncCheckpointer, given: Any) -> None:
+    @workflow
+    async def anything() -> Any:
+        return await ask("what?")
+
+    with hf.Engine(cp, flows=[anything]) as engine:
+        with pytest.raises(hf.RunPausedError):
+            engine.run_sync(anything(), run_id="run")
+        engine.answer_sync("run", given, sign=ANN)
+        assert engine.resume_sync("run") == given
+
+
+def test_a_pipeline_keeps_waiting_for_a_signed_answer(cp: hf.SyncCheckpointer) -> None:
+    pipeline = Pipeline(
+        [HumanInputStep("may", prompt="publish?")],
+        {"start_at": "may", "paths": [{"from": "may", "to": "end"}]},
+        name="release",
+    )
+    with hf.Engine(cp, flows=[pipeline]) as engine:
+        with pytest.raises(hf.RunPausedError):
+            engine.run_sync(pipeline({}), run_id="run")
+        write(cp, "yes", by="ann")
+        with pytest.raises(hf.RunPausedError):
+            engine.resume_sync("run")
+        engine.answer_sync("run", "yes", sign=ANN)
+        engine.resume_sync("run")
+        assert [note for note in notes(cp) if "signed by" in note] == ["signed by ann"]

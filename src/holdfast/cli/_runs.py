@@ -10,6 +10,8 @@ from holdfast.checkpoint import RunInfo
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._session import Session
+from holdfast.codec import envelope
+from holdfast.codec.wrapping import SIGNED
 from holdfast.errors import HoldfastError
 from holdfast.kernel.reader import all_runs
 from holdfast.model import OF_CHILD
@@ -79,6 +81,14 @@ def _outermost(
     names = {run.run_id for run in within}
     outer = (run for run in within if parent_run(cp.core, run.run_id) not in names)
     return list(islice(outer, most))
+
+
+def is_signed(session: Session, run: str) -> bool:
+    """Whether the entries of a run are signed: then --sign-key has to sign what is added, too."""
+    with session.opened(signing=False) as cp:
+        head = cp.core.journals.head(find_run(cp, run).run_id)
+        entry = None if head is None else cp.core.journals.entry(head.run, head.seq)
+        return entry is not None and bool(envelope.glance(entry).flags & SIGNED)
 
 
 def find_place(cp: SyncCheckpointer, run: str, where: str) -> str:

@@ -9,9 +9,9 @@ import click
 from holdfast.cli import _flows, _options, _show
 from holdfast.cli._form import fill_in
 from holdfast.cli._options import option
-from holdfast.cli._runs import find_run, run_argument
+from holdfast.cli._runs import find_run, is_signed, run_argument
 from holdfast.cli._session import Session, as_command
-from holdfast.codec import envelope, readable
+from holdfast.codec import readable
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import Question
 from holdfast.errors import QuestionError
@@ -45,7 +45,7 @@ def command(
     if document is None and not session.interactive:
         raise click.UsageError("there is no terminal to ask on; give the answer: --with JSON")
     key = session.keys.signing_key()
-    with session.opened(signing=key is not None and _is_signed(session, run)) as cp:
+    with session.opened(signing=key is not None and is_signed(session, run)) as cp:
         by = by or (None if key is None else key.key_id)
         info = find_run(cp, run)
         threads.refuse(info)
@@ -78,14 +78,6 @@ def command(
         {"run_id": run_id, "question": question, "answered": True},
         lambda: _show.say(f"answered; {then}"),
     )
-
-
-def _is_signed(session: Session, run: str) -> bool:
-    """Whether all entries of the run are signed: then that of the answer has to be, too."""
-    with session.opened(signing=False) as cp:
-        head = cp.core.journals.head(find_run(cp, run).run_id)
-        entry = None if head is None else cp.core.journals.entry(head.run, head.seq)
-        return entry is not None and envelope.glance(entry).signature is not None
 
 
 def _given(document: str, asked: Question | None) -> Any:

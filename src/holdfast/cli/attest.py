@@ -9,7 +9,7 @@ import click
 from holdfast.cli import _show
 from holdfast.cli._exits import FailedError
 from holdfast.cli._options import option
-from holdfast.cli._runs import find_run, run_argument, with_children
+from holdfast.cli._runs import find_run, is_signed, run_argument, with_children
 from holdfast.cli._session import Session, as_command
 from holdfast.errors import KeyFileError
 from holdfast.keys import dsse
@@ -68,7 +68,7 @@ def command(
         raise click.UsageError("give a run and a key: RUN --sign-key FILE, or --check FILE")
     if public_keys:
         raise click.UsageError("--public-key is for --check")
-    with session.opened(signing=False) as cp:
+    with session.opened(signing=is_signed(session, run)) as cp:
         info = find_run(cp, run)
         threads.refuse(info)
         names = list(with_children(cp, [info]))
