@@ -26,6 +26,7 @@ from holdfast.kernel.journal import CACHE_BYTES, Journals
 from holdfast.kernel.methods import Awaits, Blocks, HasOperations, Iteration, Operation, reads
 from holdfast.kernel.observing import Listener, flush, flush_async, observers_of
 from holdfast.kernel.owner_view import bind
+from holdfast.kernel.remembering import remember_heads
 from holdfast.kernel.watcher import EVERY
 from holdfast.kernel.watching import Changes, SyncChanges, stop_watching
 from holdfast.kernel.withholding import Hidden
@@ -46,6 +47,7 @@ from holdfast.operations import (
     reading,
     receipt_check,
     rekeying,
+    remembered,
     saving,
     tables,
     takeout,
@@ -111,6 +113,8 @@ class _Operations(HasOperations):
     verify_chain = reads(verifying.verify_chain)
     anchor = reads(anchoring.anchor)
     verify_anchor = reads(anchor_checks.verify_anchor)
+    check_remembered = reads(remembered.check_remembered)
+    accept_history = reads(remembered.accept_history)
     attest = reads(attesting.attest)
     verify_receipt = reads(receipt_check.verify_receipt)
     export_run = reads(transfer.export_run)
@@ -141,6 +145,7 @@ class _Operations(HasOperations):
         key: Keyring | None = None,
         sign: SigningKey | None = None,
         trusted: TrustedKeys | None = None,
+        remember: str | os.PathLike[str] | None = None,
     ) -> None:
         """Open a checkpointer on a store, given by URL, path or as an object; None is the default.
 
@@ -167,6 +172,8 @@ class _Operations(HasOperations):
         - `key`: encrypts everything that is saved, and refuses what is not encrypted.
         - `sign`: signs everything that is saved, and refuses what is not signed by this key, or
           by one of those in `trusted`.
+        - `remember`: a file outside of the store that remembers the newest entry of every run: a
+          run that was cut off, replaced or removed then raises `HistoryRewoundError`.
         """
         hidden = Hidden(secrets_from, secrets)
         observers = observers_of(listeners)
@@ -192,7 +199,8 @@ class _Operations(HasOperations):
         sealer = sealer_of(self._store, key, sign, trusted, clock, entropy)
         journals = Journals(self._store, writer, clock, entropy, cache_bytes, largest, sealer)
         self._core = Core(journals, settings, hidden)
-        self._keys = {"key": key, "sign": sign, "trusted": trusted}
+        remember = remember_heads(self._core, remember, default=store is None)
+        self._keys = {"key": key, "sign": sign, "trusted": trusted, "remember": remember}
         if observers:
             self._core.observe(observers)
 
@@ -203,7 +211,7 @@ class _Operations(HasOperations):
 
     @property
     def keys(self) -> dict[str, Any]:
-        """The keys that it was given: others of the same store are opened with them, too."""
+        """The keys that it was given, and where it remembers heads: others of the same store are opened with them, too."""
         return dict(self._keys)
 
     @property
@@ -396,6 +404,8 @@ def _close(core: Core, owns_store: bool) -> Op[None]:
                 yield partial(call, core)
             yield from backlog.flush(core)
         finally:
+            if core.journals.remembered is not None:
+                yield core.journals.remembered.close
             if owns_store:
                 yield core.journals.writer.close
                 yield core.journals.store.close

@@ -18,7 +18,7 @@ from holdfast.errors import StoreURLError
 from holdfast.logs import logger
 from holdfast.permissions import by_group, is_ours, user_name
 
-SETTINGS: Final = frozenset({"store", "flows", "roots", "hosts", "retention"})
+SETTINGS: Final = frozenset({"store", "flows", "roots", "hosts", "remember", "retention"})
 """The keys of `[tool.holdfast]` in pyproject.toml."""
 
 _LARGEST: Final = 1 << 20

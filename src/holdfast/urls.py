@@ -143,6 +143,17 @@ def default_url() -> str:
     return _beside(project.parent, store)
 
 
+def default_heads_file() -> str | None:
+    """Where heads of the default store are remembered, as pyproject.toml says."""
+    project, tool = project_settings()
+    if project is None or "remember" not in tool:
+        return None
+    path = tool["remember"]
+    if not isinstance(path, str) or "://" in path:
+        raise StoreURLError(str(project), f"remember must be a path, not {path!r}")
+    return os.fspath(project.parent / Path(path).expanduser())
+
+
 def local_path(where: str) -> Path | None:
     """The file or directory that a URL or path of a local store names; None for any other store."""
     scheme, separator, _ = where.partition("://")

@@ -56,7 +56,7 @@ async def _stream(
                 session.place,
                 owner=session.owner,
                 verifier=allowed.verifier(),
-                **session.keys.opened(),
+                **session.guards(),
             ) as engine,
             streaming(engine) as stream,
         ):

@@ -40,6 +40,7 @@ _CODES = (  # the first that fits
     (Exit.REFUSED, (errors.RunMismatchError, errors.InputMismatchError, errors.FlowChangedError)),
     (Exit.REFUSED, (errors.ConflictError, errors.LeaseLostError, errors.NotOwnerError)),
     (Exit.REFUSED, (errors.RunTakenError, errors.BoundOwnerError, RefusedError)),
+    (Exit.REFUSED, (errors.HistoryRewoundError,)),
     (Exit.UNAVAILABLE, (errors.AnchorError,)),
     (Exit.UNAVAILABLE, (errors.KeyFileError, errors.StoreError, ImportError, OSError)),
 )

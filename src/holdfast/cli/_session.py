@@ -16,7 +16,7 @@ from holdfast.engine.tracebacks import FULL
 from holdfast.model import check_id
 from holdfast.store import Store
 from holdfast.stores.sqlite.schema import has_journal
-from holdfast.urls import default_url, is_shared, local_path, masked
+from holdfast.urls import default_heads_file, default_url, is_shared, local_path, masked
 from holdfast.views.commands import Commands
 from holdfast.views.errors import NotFoundError
 
@@ -127,12 +127,18 @@ class Session:
         store: Any = self.url
         if self.own is not None and not isinstance(self.own, str | os.PathLike):
             store = _store_of(self.own)
-        options |= {"owner": self.owner, **self.keys.opened(signing=signing)}
+        options = {"owner": self.owner, **self.guards(signing=signing), **options}
         with SyncCheckpointer(store, **options) as checkpointer:
             if not new and not checkpointer.store.exists():
                 raise _no_store(checkpointer.store.url)
             checkpointer.core.journals.keep_coded()
             yield checkpointer
+
+    def guards(self, *, signing: bool = True) -> dict[str, Any]:
+        """The keys, and where heads of the project's own store are remembered."""
+        own = self.where is None and self.own is None
+        remember = {"remember": default_heads_file()} if own else {}
+        return {**self.keys.opened(signing=signing), **remember}
 
     @property
     def place(self) -> "StoreLike":

@@ -41,6 +41,7 @@ SECTIONS: Final = {
     "Trust": {
         "verify": "check stored bytes, and claims about the world; prove histories",
         "anchor": "one root over all runs, kept elsewhere, against tampering",
+        "remember": "compare runs with what is remembered of them",
         "attest": "what a run claims and what was found, signed, for others",
         "doctor": "what is wrong with a store, and what to do about it",
     },

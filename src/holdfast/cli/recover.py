@@ -125,7 +125,7 @@ async def _recover(
         owner=session.owner,
         flows=flows,
         verifier=allowed.verifier(),
-        **session.keys.opened(),
+        **session.guards(),
     ) as engine:
         return await engine.recover(wait=wait, at_once=at_once, progress=lambda _: advance())
 

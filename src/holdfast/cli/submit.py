@@ -96,7 +96,7 @@ async def _submit(
     at: datetime | None,
 ) -> tuple[RunHandle[Any], RunInfo, datetime | None]:
     """The run's handle, how it stands, and from when on it is to be executed."""
-    async with Engine(session.place, owner=session.owner, **session.keys.opened()) as engine:
+    async with Engine(session.place, owner=session.owner, **session.guards()) as engine:
         try:
             handle = await engine.submit(call, delay=delay, at=at, **options)
         except (TypeError, ValueError) as error:

@@ -175,7 +175,7 @@ async def _work(
         engine = Engine(
             session.place,
             owner=session.owner,
-            **session.keys.opened(),
+            **session.guards(),
             flows=[one.flow for one in flows],
             verifier=allowed.verifier(),
             ask_workers=ask_workers,

@@ -214,7 +214,7 @@ class Door:
     def __init__(self, store: Any = None, *, owner: str | None = None, **keys: Any) -> None:
         self._where = store
         self._owner = None if owner is None else check_id("owner", owner)
-        self._keys = keys  # `key`, `sign` and `trusted` of a checkpointer
+        self._keys = keys  # `key`, `sign`, `trusted` and `remember` of a checkpointer
         self._lock = threading.Lock()
         self._place: OpenedCheckpointer | None = None
         self._closed = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
@@ -58,6 +59,7 @@ OPTIONS: Final = (
     "trusted",
     "secrets_from",
     "secrets",
+    "remember",
 )
 """The names of everything that an engine may be given besides its store."""
 
@@ -73,9 +75,8 @@ class Engine(Controls):
     declare this one dead and resume its runs. `listeners` are told of every event of its runs and
     of its checkpointer: functions, called in threads of their own, a `Metrics` or a `Tracing`. A
     slow or failing one does not disturb the runs: see docs/observability.md. `key`, `sign`,
-    `trusted`, `secrets_from` and `secrets` are those of a `Checkpointer`. All other options are
-    defaults for its runs: see
-    `RunOptions`.
+    `trusted`, `secrets_from`, `secrets` and `remember` are those of a `Checkpointer`. All other
+    options are defaults for its runs: see `RunOptions`.
 
     One engine may execute many runs at once, in several threads and event loops. Every async
     method has a twin for programs without an event loop: `run_sync` and so on.
@@ -96,12 +97,13 @@ class Engine(Controls):
         trusted: TrustedKeys | None = None,
         secrets_from: Provider | None = None,
         secrets: Iterable[str] = (),
+        remember: str | os.PathLike[str] | None = None,
         **defaults: Unpack[RunOptions],
     ) -> None:
         check_options("Engine", defaults, OPTIONS)
         self._hiding = Hidden(secrets_from, secrets).options
-        self._hiding = Hidden(secrets_from, secrets).options
-        super().__init__(store, owner=owner, key=key, sign=sign, trusted=trusted, **self._hiding)
+        keys = {"key": key, "sign": sign, "trusted": trusted, "remember": remember}
+        super().__init__(store, owner=owner, **keys, **self._hiding)
         self._observers = observers_of(listeners)
         self._launcher = Launcher(
             Registry(flows),

@@ -15,6 +15,7 @@ HoldfastError
 │   │   └── SignatureError            not signed by a trusted key, where everything must be
 │   ├── KeyMissingError               encrypted or signed, and the key was not given
 │   ├── WrongKeyError                 another key than was used has this id
+│   ├── HistoryRewoundError           the store has less, or other, than is remembered of it
 │   ├── SerializeError                a value can't be stored; `path` leads to it (also a TypeError)
 │   ├── ReviveError                   stored data does not fit the type asked for (also a TypeError)
 │   │   └── UnknownCodecError         its codec is not registered in this process
@@ -72,6 +73,7 @@ HoldfastError
 ├── InvalidSignatureError             the key did not sign this (also a ValueError)
 │   └── UntrustedKeyError             signed by a key that is not trusted here
 └── StoreError                        nothing was written
+    ├── HeadsFileError                the file in which heads are remembered can't be used
     ├── StoreUnavailableError         unreachable, locked or full; retrying may help
     ├── StoreClosedError              used after close()
     ├── StoreURLError                 a URL or path that names no store (also a ValueError)
@@ -112,6 +114,8 @@ __all__ = [
     "ExecutorBrokenError",
     "FlowChangedError",
     "FlowMissingError",
+    "HeadsFileError",
+    "HistoryRewoundError",
     "HoldfastError",
     "InputMismatchError",
     "InvalidAnswerError",

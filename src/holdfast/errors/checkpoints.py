@@ -114,6 +114,33 @@ class CheckpointCorruptedError(CheckpointError, ValueError):
         )
 
 
+class HistoryRewoundError(CheckpointError):
+    """A run ends before what is remembered of it, has another history, or is gone.
+
+    Or the store itself is another one than before: then `run_id` is empty. `remembered_in` is the
+    file that was given as `remember=`.
+    """
+
+    run_id: str
+    reason: str
+    remembered_in: str
+
+    def __str__(self) -> str:
+        file = f"--file {quote(self.remembered_in)}"
+        if not self.run_id:
+            return (
+                f"this is not the store that was here before: {self.reason}; put the right one "
+                f"back, or, if that is meant, accept it: holdfast remember {file} --accept-all"
+            )
+        own = not self.run_id.isprintable()  # one of our own journals, which no command takes
+        accept = "--accept-all" if own else f"--accept={quote(self.run_id)}"
+        return (
+            f"{self.run_id!r} is not what is remembered of it: {self.reason}; restore the store, or "
+            f"what is missing (holdfast import), or accept it as it is: holdfast remember {file} "
+            f"{accept}"
+        )
+
+
 class UnknownFormatError(CheckpointCorruptedError):
     """Stored bytes have a format that this version of holdfast can't read or continue."""
 

@@ -66,6 +66,14 @@ class AnchorError(HoldfastError, ValueError):
     _text = "{where} can't be used as an anchor: {reason}"
 
 
+class HeadsFileError(StoreError):
+    """The file in which heads are remembered can't be used; nothing was read or written."""
+
+    path: str
+    reason: str
+    _text = "{path}, in which heads are remembered, can't be used: {reason}"
+
+
 class StoreUnavailableError(StoreError):
     """The store is unreachable, locked or full; nothing was written and retrying may help."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.codec import envelope, readable, values, wrapping
 from holdfast.codec.chain import REACH, pack, whole
@@ -25,6 +25,9 @@ from holdfast.logs import logger
 from holdfast.model import CARRY_STATE, SHARED, THREADS, Entry, Kind, Status, begins_term
 from holdfast.seams import Clock, Entropy, on_fork
 from holdfast.store import Head, Store, Work
+
+if TYPE_CHECKING:
+    from holdfast.kernel.remembering import RememberedHeads
 
 log = logger()
 
@@ -63,6 +66,7 @@ class Journals(Reader):
             self._flags = 0
         self.live = False  # any value may be saved, and none is stored
         self.told: Callable[[Ticket], None] | None = None  # of the outcome of every save
+        self.remembered: RememberedHeads | None = None  # outside of the store
         self._reset()
         on_fork(self._reset)
 
@@ -114,6 +118,11 @@ class Journals(Reader):
         """What is known of the run's head without asking the store."""
         tip = self._tips.get(run)
         return None if tip is None or tip.broken else tip
+
+    def checked_head(self, run: str) -> Entry | None:
+        """The run's newest entry, proved, and compared with what is remembered of the run."""
+        read = super().checked_head
+        return read(run) if self.remembered is None else self.remembered.checked(self, run, read)
 
     def fetch_tip(self, run: str, *, with_state: bool) -> Tip:
         """Ask the store for the run's head, and for the state there if wanted. Blocks."""
@@ -224,7 +233,8 @@ class Journals(Reader):
             behind = tip.digest if tip.status is not None or tip.seq < 0 else None
             try:
                 entries = [self._place(tip, draft) for draft in drafts]
-                ticket = Ticket(entries, tip, deadline, work, drafts, behind, self.told)
+                told = self.told if self.remembered is None else self.remembered.told(self.told)
+                ticket = Ticket(entries, tip, deadline, work, drafts, behind, told)
                 self.writer.submit(ticket)
             except BaseException:
                 tip.broken = True  # it moved on, and nothing went with it

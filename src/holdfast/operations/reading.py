@@ -280,6 +280,8 @@ def _find(
 ) -> tuple[Entry, bytes] | None:
     """The checkpoint's entry and its encoded state."""
     if seq is not None:
+        if journals.remembered is not None:
+            journals.remembered.recall(journals, run)
         entry = journals.entry(run, seq)
     elif step is not None:
         entry = next((e for e in journals.branch(run) if is_after(e, step)), None)
