@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -90,3 +92,33 @@ def test_a_project_that_a_group_of_others_can_write_to_is_ignored(
     assert "its group can write to it" in caplog.text
     os.chown(place, -1, os.getegid())
     assert "theirs.db" in default_url()
+
+
+def test_a_project_remembers_the_heads_of_its_own_store(cli: Cli, tmp_path: Path) -> None:
+    Path("pyproject.toml").write_text('[tool.holdfast]\nstore = "runs.db"\nremember = "heads.db"\n')
+    assert cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl").code == Exit.OK
+    with hf.SyncCheckpointer() as cp:
+        cp.save("by hand", {"n": 1})
+    assert "every run has what is remembered of it" in cli("remember").out
+    assert str(tmp_path / "heads.db") in cli("config").out
+    with closing(sqlite3.connect("runs.db")) as db, db:
+        db.execute("DELETE FROM holdfast_entries WHERE run = 'by hand' AND seq = 1")
+        db.execute("DELETE FROM holdfast_entries WHERE run = 'etl' AND seq > 2")
+    found = cli("remember")
+    assert found.code == Exit.FAILED
+    assert "--accept='by hand'" in found.out
+    assert {one["run_id"] for one in cli("remember", "--json").json["problems"]} == {
+        "by hand",
+        "etl",
+    }
+    refused = cli("resume", "etl", "--flow", "jobs:etl")
+    assert refused.code == Exit.REFUSED
+    assert "newer entries were cut off" in refused.err
+    with pytest.raises(hf.HistoryRewoundError), hf.SyncCheckpointer() as cp:
+        cp.load("by hand")
+    assert cli("remember", "--accept", "by hand", "--json").json["accepted"] == 1
+    assert cli("remember", "--accept-all").code == Exit.OK
+    assert cli("resume", "etl", "--flow", "jobs:etl").code == Exit.OK
+    assert cli("remember", "--accept", "x", "--accept-all").code == Exit.USAGE
+    Path("pyproject.toml").unlink()
+    assert cli("remember", "--store", "runs.db").code == Exit.USAGE

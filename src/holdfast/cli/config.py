@@ -7,7 +7,7 @@ from holdfast.cli import _show
 from holdfast.cli._options import configured_retention
 from holdfast.cli._session import OWNER, Session, as_command
 from holdfast.project import SETTINGS, project_settings, unknown_settings
-from holdfast.urls import masked
+from holdfast.urls import default_heads_file, masked
 from holdfast.views import words
 
 
@@ -50,6 +50,11 @@ def command(session: Session) -> None:
             "retention",
             words.plural(len(policies), "policy") if policies else "",
             str(project) if policies else "built in",
+        ),
+        Setting(
+            "remember",
+            default_heads_file() or "",
+            str(project) if "remember" in configured else "built in",
         ),
         Setting("project", str(project or ""), "the current directory and those above"),
     ]
