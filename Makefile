@@ -124,7 +124,7 @@ crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), 
 	HOLDFAST_HOLDER_RUNS=500 HOLDFAST_WORKER_RUNS=500 HOLDFAST_SHORT_LIVED=10000 HOLDFAST_INTERRUPTS=3000 HOLDFAST_REPAIRS=1000 \
 	HOLDFAST_POSTGRES_KILLS=1000 HOLDFAST_MYSQL_KILLS=300 HOLDFAST_POSTGRES_SWALLOWS=10000 HOLDFAST_MYSQL_SWALLOWS=10000 \
 	HOLDFAST_REDIS_KILLS=300 HOLDFAST_REDIS_SWALLOWS=10000 \
-		$(PYTEST) -n $(WORKERS) --hung-after 43200 tests/crash tests/damage tests/servers tests/stores \
+		$(PYTEST) -n $(WORKERS) --hung-after 43200 tests/crash tests/damage tests/hostile tests/servers tests/stores \
 			tests/examples tests/integrations/dask/test_storm.py tests/integrations/pydantic_ai/test_crashes.py
 
 docs: $(VENV)/tools  ## run every example in the docs, and make the reference in site/
