@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from holdfast.codec import values
 from holdfast.codec.records import ADVICE
 from holdfast.errors import MigrationError, ReviveError, SerializeError, StateTooLargeError
+from holdfast.revealed import scrubbed
 
 Change = Callable[[Any], Any]
 """Makes a state of the next version from one of an older version. Both are plain data."""
@@ -218,7 +219,7 @@ class Migrations:
         try:
             made = change(state)
         except Exception as error:
-            words = f"{type(error).__name__}: {error}".removesuffix(": ")
+            words = scrubbed(f"{type(error).__name__}: {error}".removesuffix(": "))
             raise self.error(old, f"{name} raised {words}", advice, place) from error
         if made is None:
             raise self.error(old, f"{name} returned nothing", "Return the new state.", place)

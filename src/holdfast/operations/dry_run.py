@@ -103,7 +103,8 @@ def _look(core: Core, info: RunInfo, migrations: Migrations, as_type: Any) -> Dr
         )
         before = core.journals.stored_form(found.state)  # a function may change what it is given
         after = migrating.migrated(core, found.entry, found.state, None, migrations)
-        made = made._replace(changes=diff_values(before, after).changes)
+        masked = core.withholding.masked
+        made = made._replace(changes=diff_values(masked(before), masked(after)).changes)
         if as_type is not None:
             revive(after, as_type)
     except StoreError:

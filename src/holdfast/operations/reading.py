@@ -57,9 +57,12 @@ def load(
     if there is no such checkpoint. With `as_type=T`, a dataclass, a pydantic model, a TypedDict
     and so on, the state comes back as a `T` and the checkpoint is a `Checkpoint[T]`. With
     `migrate`, a state of an older version comes back as one of the version of these migrations;
-    what is recorded stays as it is. Raises `MigrationError` if it can't, `CheckpointLoadError` when the store can't be read, `CheckpointCorruptedError` when what is
-    there was altered, `ReviveError` when the state does not fit the type, and `UnknownCodecError`
-    when it holds what a codec stored that is not registered here.
+    what is recorded stays as it is.
+
+    Raises `CheckpointLoadError` when the store can't be read, `CheckpointCorruptedError` when what
+    is there was altered, `ReviveError` when the state does not fit the type, `MigrationError` when
+    it can't be migrated, and `UnknownCodecError` when it holds what a codec stored that is not
+    registered here.
     """
     decode = core.journals.decode
     return _load(core, decode, run_id, checkpoint_id, seq, step, as_type, migrate)

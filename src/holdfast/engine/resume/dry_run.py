@@ -24,6 +24,7 @@ from holdfast.model import Status, check_id
 from holdfast.operations import listing
 from holdfast.operations.diff import diff_values
 from holdfast.operations.dry_run import DryRun, unfinished
+from holdfast.revealed import scrubbed
 
 Find = Callable[[Core, str], Any]
 """Awaited with a run id, the flow that continues the run."""
@@ -67,11 +68,12 @@ async def _look(core: Core, info: RunInfo, find: Find) -> DryRun:
         raised = rehearse(program, history)
         if isinstance(raised, ReviveError):
             raise raised
+        masked = core.withholding.masked
         restored = program.restored_from(history)
         made = made._replace(
             checkpoint_id=restored.checkpoint_id,
             from_version=restored.version,
-            changes=diff_values(restored.before, restored.after).changes,
+            changes=diff_values(*map(masked, (restored.before, restored.after))).changes,
         )
     except (CheckpointNotFoundError, StoreError):
         raise
@@ -82,7 +84,7 @@ async def _look(core: Core, info: RunInfo, find: Find) -> DryRun:
         return made._replace(error=str(error))
     if raised is None:
         return made
-    return made._replace(error=f"the flow raises {type(raised).__name__}: {raised}")
+    return made._replace(error=scrubbed(f"the flow raises {type(raised).__name__}: {raised}"))
 
 
 def _next(found: Iterator[RunInfo]) -> RunInfo | None:
