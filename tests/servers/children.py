@@ -73,3 +73,9 @@ def clear_and_die(url: str, run: str, nth: int) -> None:
     """Clear a run, and die at the nth fault point."""
     with hf.SyncCheckpointer(url) as cp, faults.at(faults.ANY, faults.kill, nth=nth):
         cp.clear(run)
+
+
+def forget_and_die(url: str, owner: str, nth: int) -> None:
+    """Forget an owner, and die at the nth fault point."""
+    with hf.SyncCheckpointer(url) as cp, faults.at(faults.ANY, faults.kill, nth=nth):
+        cp.forget(owner=owner)
