@@ -49,7 +49,6 @@ def two_in_file(tmp_path: Path) -> Iterator[Two]:
     store.close()
 
 
-@pytest.fixture
-def two_in_memory(tmp_path: Path) -> Two:
+def in_memory(files: Path) -> Two:
     store = MemoryStore()
-    return Two(store, fill(store, "ann", tmp_path), fill(store, "bob", tmp_path), tmp_path)
+    return Two(store, fill(store, "ann", files), fill(store, "bob", files), files)

@@ -16,7 +16,7 @@ import pytest
 import holdfast as hf
 from holdfast.kernel.store_view import real_store
 from holdfast.stores.memory import MemoryStore
-from tests.owners.conftest import Two
+from tests.owners.conftest import Two, in_memory
 from tests.owners.world import KINDS, STEP, THREAD, Asked, told
 
 Cp = hf.SyncCheckpointer
@@ -117,7 +117,7 @@ CALLS: dict[str, list[Call]] = {
     "stats": [lambda cp, of, _: cp.stats(), *on_runs(lambda cp, run: cp.stats(run))],
     "thread": [lambda cp, of, _: cp.thread(THREAD)],
     "children": on_runs(lambda cp, run: cp.children(run)),
-    "parent_of": [lambda cp, of, _: cp.parent_of(f"{of.asks}//part") and of.words],
+    "parent_of": [lambda cp, of, _: cp.parent_of(f"{of.asks}//part") and of.canary],
     "diff": [lambda cp, of, _: cp.diff(of.saved, 1, 2).text()],
     "timeline": on_runs(lambda cp, run: cp.timeline(run)),
     "verify": on_runs(lambda cp, run: cp.verify(run)),
@@ -138,7 +138,7 @@ CALLS: dict[str, list[Call]] = {
     "import_run": [imported],
     "import_runs": [imported],
     "copy_to": [copied, *on_runs(lambda cp, run: cp.copy_to(MemoryStore(), [run]))],
-    "watch": [lambda cp, of, _: cp.watch(of.saved, every=0.01).wait(0.1) and of.words],
+    "watch": [lambda cp, of, _: cp.watch(of.saved, every=0.01).wait(0.1) and of.canary],
     "flush": [lambda cp, of, _: cp.flush()],
     "rekey": [lambda cp, of, _: cp.rekey()],
     "cut_over": [lambda cp, of, _: cp.cut_over()],
@@ -209,9 +209,9 @@ NUMBERS = {"count_runs", "stats", "tally", "verify"}
 NOTHING = {"flush", "rekey", "cut_over", "store"}
 
 
-def test_the_same_calls_without_a_binding_are_noticed(two_in_memory: Two) -> None:
+def test_the_same_calls_without_a_binding_are_noticed(tmp_path: Path) -> None:
     tried = {name for name in CALLS if CALLS[name]} - NUMBERS - NOTHING
-    assert tried - {one.partition(" ")[0] for one in noticed(two_in_memory, None)} == set()
+    assert tried - {one.partition(" ")[0] for one in noticed(in_memory(tmp_path), None)} == set()
 
 
 def test_numbers_count_the_owners_own_runs_only(two: Two) -> None:

@@ -136,10 +136,14 @@ class Asked:
     def __init__(self, of: Owned) -> None:
         self._of = of
         self.named: set[str] = set()
+        self.given: set[str] = set()  # words that were said to the store, such as inputs
+        self.canary = of.words  # to be returned where a call tells what it must not
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._of, name)
-        if name in KINDS:
+        if name == "words":
+            self.given.add(found)
+        elif name in KINDS:
             self.named |= {found, found.partition("@")[0]}
         elif name == "runs":
             self.named |= {*found}
@@ -150,7 +154,7 @@ def told(call: Callable[[], Any]) -> str:
     """All that somebody learns who makes a call: what it returns, or what it raises."""
     try:
         return _text(call())
-    except (hf.HoldfastError, ValueError, TypeError, LookupError) as error:
+    except (hf.HoldfastError, ValueError, TypeError, LookupError, TimeoutError) as error:
         notes = getattr(error, "__notes__", [])
         return f"{error!r} {error} {vars(error)} {notes} {error.__cause__!r} {error.__context__!r}"
 
