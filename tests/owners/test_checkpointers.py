@@ -73,6 +73,20 @@ def anchored(cp: Cp, of: Asked, files: Path) -> Any:
     return cp.verify_anchor(files / "anchors")
 
 
+def remembered(cp: Cp, of: Asked, files: Path) -> Any:
+    """What all owners remember in one file, of which a run was altered since."""
+    heads = files / f"heads-{of.owner}"
+    with hf.SyncCheckpointer(real_store(cp.store), remember=heads) as all_owners:
+        all_owners.load(of.task)
+    with hf.SyncCheckpointer(cp.store, remember=heads) as own:
+        return own.check_remembered()
+
+
+def accepted(cp: Cp, of: Asked, files: Path) -> Any:
+    with hf.SyncCheckpointer(cp.store, remember=files / "accepted") as own:
+        return own.accept_history([of.saved]) and of.canary
+
+
 def copied(cp: Cp, of: Asked, files: Path) -> Any:
     target = MemoryStore()
     cp.copy_to(target)
@@ -123,6 +137,8 @@ CALLS: dict[str, list[Call]] = {
     "verify": on_runs(lambda cp, run: cp.verify(run)),
     "verify_chain": [proved, *on_runs(lambda cp, run: cp.verify_chain([run]))],
     "verify_receipt": [checked],
+    "check_remembered": [remembered],
+    "accept_history": [accepted],
     "anchor": [written(lambda cp, of, file: cp.anchor(file))],
     "verify_anchor": [anchored],
     "dry_run": [lambda cp, of, _: cp.dry_run(hf.Migrations(2, {1: None}))],
@@ -206,7 +222,7 @@ def test_no_operation_tells_or_changes_anything_of_another_owner(two: Two) -> No
 
 
 NUMBERS = {"count_runs", "stats", "tally", "verify"}
-NOTHING = {"flush", "rekey", "cut_over", "store"}
+NOTHING = {"flush", "rekey", "cut_over", "store", "check_remembered", "accept_history"}
 
 
 def test_the_same_calls_without_a_binding_are_noticed(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ class RememberedHeads:
         self.flush()
         for known in self.file.heads(self._id or self._identified(journals)):
             found = find(journals, known)
-            if not found.ok:
+            if not found.ok and _is_to_be_seen(journals, known.run):
                 yield self._rewound(known, found)
 
     def accept(self, journals: EntryReader, runs: list[str] | None) -> int:
@@ -145,8 +145,9 @@ class RememberedHeads:
             changed = [error.run_id for error in self.problems(journals)]
             self._accept(journals, self._id, changed)
             return len(changed)
-        self._accept(journals, self._id or self._identified(journals), runs)
-        return len(runs)
+        own = [run for run in runs if _is_to_be_seen(journals, run)]
+        self._accept(journals, self._id or self._identified(journals), own)
+        return len(own)
 
     def _accept(self, journals: EntryReader, store: str, runs: list[str]) -> None:
         now: list[KnownHead] = []
@@ -227,6 +228,12 @@ class RememberedHeads:
 
     def _rewound(self, known: KnownHead, found: Found) -> HistoryRewoundError:
         return HistoryRewoundError(known.run, found.said(known.seq), str(self.file.path))
+
+
+def _is_to_be_seen(journals: EntryReader, run: str) -> bool:
+    """Whether a run may be told of: another owner's is nobody's business here."""
+    bound = owner_view(journals.store)
+    return bound is None or bound.sees(run)
 
 
 def remember_heads(
