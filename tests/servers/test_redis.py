@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -149,6 +150,32 @@ def test_a_run_expires_with_all_that_belongs_to_it_and_leaves_the_list(admin: Ad
         prefix = url.partition("prefix=")[2]
         listed = [m for key in admin.keys(f"{prefix}:*:r") for m in admin.zrange(key, 0, -1)]
         assert b"gone" not in listed
+
+
+def test_a_run_that_expired_is_not_taken_for_one_that_was_removed(
+    admin: Admin, tmp_path: Path
+) -> None:
+    url, anchors = new_url(), tmp_path / "anchors.jsonl"
+    remember = tmp_path / "heads.db"
+    with (
+        closing(hf.open_store(url, ttl=60)) as store,
+        hf.SyncCheckpointer(store, remember=remember) as cp,
+    ):
+        cp.save("gone", {"n": 1}, thread_id="t")
+        cp.save("again", {"n": 1})
+        store.append([entry(verdict_journal("gone"), 0, b"x")])
+        cp.anchor(anchors)
+        pass_time(admin, url)
+        found = cp.verify_anchor(anchors)
+        assert (found.problems, found.expired) == ((), 2)
+        assert cp.load("gone") is None
+    with (
+        closing(hf.open_store(url, ttl=60)) as store,
+        hf.SyncCheckpointer(store, remember=remember) as cp,
+    ):
+        cp.save("again", {"n": 2})
+        assert cp.verify_anchor(anchors).ok
+        assert cp.check_remembered() == []
 
 
 @pytest.mark.parametrize("status", ["paused", "running"])

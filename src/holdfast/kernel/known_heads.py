@@ -16,7 +16,7 @@ from holdfast.kernel.entries import EntryReader
 from holdfast.kernel.pages import head_seq
 from holdfast.kernel.proving import prove
 from holdfast.kernel.store_view import real_store
-from holdfast.model import HIDDEN, Entry, erases
+from holdfast.model import HIDDEN, VERDICTS, Entry, erases
 
 Fate = Literal["same", "deleted", "expired", "removed", "cut off", "altered", "damaged"]
 """What became of an entry. It is there; its run was deleted, with a tombstone; its run vanished
@@ -80,7 +80,13 @@ def find(journals: EntryReader, known: KnownHead) -> Found:
 
 def _otherwise(journals: EntryReader, known: KnownHead, near: Entry | None) -> Found:
     """What became of a head that is not where it was; `near` is the first entry at or behind it."""
-    head = head_seq(journals.store, known.run)
+    try:
+        newest = journals.store.read(known.run, newest_first=True, limit=1, bodies=False)
+        head = newest[0].seq if newest else None
+    except CheckpointCorruptedError as error:
+        if error.seq is None:
+            return Found("damaged", -1, error.reason)
+        head = error.seq
     if head is None:
         return Found("removed", -1)
     if near is not None and near.seq == known.seq:
@@ -112,7 +118,8 @@ def proved_alone(journals: EntryReader, first: Entry) -> None:
 
 def _is_expired(journals: EntryReader, known: KnownHead, found: Found) -> bool:
     """Whether the run may have expired, and another begun there since."""
-    if not journals.store.expires or found.ok or known.run.startswith(HIDDEN):
+    lasting = known.run.startswith(HIDDEN) and not known.run.startswith(VERDICTS)
+    if not journals.store.expires or found.ok or lasting:
         return False
     if found.fate == "removed":
         return True
