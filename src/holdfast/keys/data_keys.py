@@ -49,6 +49,7 @@ class DataKeys:
 
     def __init__(self, store: Store, ring: Keyring, clock: Clock, entropy: Entropy) -> None:
         self._store = ring.data_keys or store
+        self._apart = self._store is not store
         self._ring = ring
         self._clock = clock
         self._entropy = entropy
@@ -167,6 +168,8 @@ class DataKeys:
             gone = tuple(key[0] for key in row.wrapped)
             if not gone or self._replace(row, (), (*row.destroyed, *gone)):
                 self.forget(owner)
+                if gone and self._apart:
+                    self._store.scrub()
                 return (*row.destroyed, *gone)
 
     def forget(self, owner: str | None) -> None:

@@ -63,7 +63,7 @@ def forget(
         export_data(core, archive, owner=owner, thread_id=thread_id, run_id=run_id)
     record = unfinished(core, of, value)
     if record is None:
-        if not heads:
+        if not heads and not _has_keys(core, of, value):
             return _nothing(core, of, value, by)
         record = Record.begin(core, of, value, by)
     doomed = [found._replace(name=record.name(found.run_id)) for found in looked_at]
@@ -80,10 +80,28 @@ def forget(
         now = core.journals.clock.now()
         error.receipt = record.receipt(earlier + gone, now, complete=False)  # type: ignore[attr-defined]
         raise
-    real_store(core.journals.store).scrub()
-    keys = core.journals.sealer.keys if core.journals.sealer is not None else None
-    destroyed = keys.destroy(value) if keys is not None and of == "owner" else ()
+    destroyed = _destroyed(core, of, value)
+    real_store(core.journals.store).scrub()  # the keys, too
     return record.finish(earlier + gone, destroyed)
+
+
+def _has_keys(core: Core, of: Of, value: str) -> bool:
+    """Whether backups may hold runs of an owner that a data key of this store still opens."""
+    sealer = core.journals.sealer
+    return (
+        of == "owner"
+        and sealer is not None
+        and sealer.keys is not None
+        and bool(sealer.keys.row(value).wrapped)
+    )
+
+
+def _destroyed(core: Core, of: Of, value: str) -> tuple[str, ...]:
+    """Destroy the data keys of an owner, if there are any; their ids."""
+    sealer = core.journals.sealer
+    if of != "owner" or sealer is None or sealer.keys is None:
+        return ()
+    return sealer.destroy(value)
 
 
 def _nothing(core: Core, of: Of, value: str, by: str | None) -> Receipt:

@@ -1,0 +1,140 @@
+"""Every owner has a data key: made once, wrapped anew, and destroyed with the owner's runs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from holdfast.keys.sealing import Sealer
+from holdfast.model import key_journal
+from holdfast.stores import MemoryStore
+from tests import faults
+from tests.keys.forging import NEW, OLD, keyed
+from tests.keys.test_keyrings import BOTH, state_of
+
+
+def sealer_of(cp: hf.SyncCheckpointer) -> Sealer:
+    sealer = cp.core.journals.sealer
+    assert sealer is not None
+    return sealer
+
+
+def test_a_forgotten_owner_can_be_read_by_nobody_not_even_in_a_backup(tmp_path: Path) -> None:
+    url, backup = f"sqlite:///{tmp_path}/runs.db", tmp_path / "backup"
+    with keyed(url) as cp:
+        cp.save("ann's", {"secret": 1}, owner="ann")
+        cp.save("ben's", 2, owner="ben")
+    backup.mkdir()
+    for file in tmp_path.glob("runs.db*"):
+        shutil.copy(file, backup)
+    with keyed(url) as cp:
+        cp.forget(owner="ann")
+        assert cp.load("ann's") is None
+        assert state_of(cp, "ben's") == 2
+    with keyed(url, BOTH) as cp:
+        cp.rekey()
+    # The old key was destroyed: the data key in the backup can't be unwrapped any more.
+    with (
+        keyed(f"sqlite:///{backup}/runs.db", hf.Keyring({"2026": NEW})) as cp,
+        pytest.raises(hf.KeyMissingError, match="2025"),
+    ):
+        cp.load("ann's")
+
+
+def test_a_run_whose_key_was_destroyed_is_unreadable_and_can_be_deleted() -> None:
+    store = MemoryStore()
+    with keyed(store) as cp:
+        cp.save("ann's", 1, owner="ann")
+        assert sealer_of(cp).destroy("ann")
+        with pytest.raises(hf.KeyDestroyedError):
+            cp.load("ann's")
+    with keyed(store) as cp:
+        with pytest.raises(hf.KeyDestroyedError):
+            cp.load("ann's")
+        cp.save("new", 2, owner="ann")
+        assert state_of(cp, "new") == 2
+        cp.clear("ann's", force=True)
+        cp.save("ann's", 3, owner="ann")
+        assert state_of(cp, "ann's") == 3
+
+
+def test_an_owner_without_runs_is_forgotten_too() -> None:
+    """Its runs were deleted before, and are in backups."""
+    store = MemoryStore()
+    with keyed(store) as cp:
+        cp.save("ann's", 1, owner="ann")
+        copy = store.read("ann's")
+        cp.clear("ann's")
+        cp.forget(owner="ann")
+        store._journals["ann's"] = copy
+    with keyed(store) as cp, pytest.raises(hf.KeyDestroyedError):
+        cp.load("ann's")
+
+
+def test_a_run_that_is_opened_while_its_owner_is_forgotten_is_refused_and_the_next_works() -> None:
+    store = MemoryStore()
+    with keyed(store) as other, keyed(store) as cp:
+        cp.save("first", 1, owner="ann")
+        append = store.append
+
+        def forgets(*args: object, **options: object) -> list[bool]:
+            store.append = append  # type: ignore[method-assign]
+            sealer_of(other).destroy("ann")
+            return append(*args, **options)  # type: ignore[arg-type]
+
+        store.append = forgets  # type: ignore[method-assign]
+        with pytest.raises(hf.KeyDestroyedError):
+            cp.save("second", 2, owner="ann")
+        cp.save("third", 3, owner="ann")
+        assert state_of(cp, "third") == 3
+
+
+def test_a_reply_that_was_lost_makes_no_second_data_key() -> None:
+    class LosesReplies(MemoryStore):
+        def erase(self, tombstone):  # type: ignore[no-untyped-def]
+            super().erase(tombstone)
+            raise hf.OutcomeUnknownError(tombstone.run, "the connection broke")
+
+    store = LosesReplies()
+    with keyed(store) as cp:
+        cp.save("run", 1, owner="ann")
+        assert state_of(cp, "run") == 1
+    assert [entry.seq for entry in store.read(key_journal("ann"))] == [0]
+
+
+def test_two_who_make_the_first_key_of_an_owner_end_up_with_one() -> None:
+    store = MemoryStore()
+    with keyed(store) as one, keyed(store) as other:
+
+        def they() -> None:
+            other.save("theirs", 2, owner="ann")
+
+        with faults.at("keys.replace", they, nth=2):  # behind the key of runs without an owner
+            one.save("ours", 1, owner="ann")
+        for cp in (one, other):
+            assert (state_of(cp, "ours"), state_of(cp, "theirs")) == (1, 2)
+    with keyed(store) as cp:
+        assert (state_of(cp, "ours"), state_of(cp, "theirs")) == (1, 2)
+
+
+def test_data_keys_that_the_ring_cant_open_are_not_imported(tmp_path: Path) -> None:
+    """With one such key in an owner's row, nothing of the owner could be read."""
+    file = tmp_path / "run.jsonl"
+    theirs = hf.Keyring({"2025": NEW})
+    with keyed(MemoryStore(), theirs) as cp:
+        cp.save("theirs", 1)
+        cp.export_run("theirs", file)
+    with keyed(MemoryStore()) as cp:
+        cp.save("ours", 2)
+        with pytest.raises((hf.WrongKeyError, ValueError)):
+            cp.import_run(file)
+        assert state_of(cp, "ours") == 2
+        cp.save("more", 3)
+    with (
+        keyed(MemoryStore(), hf.Keyring({"2025": OLD, "theirs": NEW})) as cp,
+        pytest.raises(hf.WrongKeyError),
+    ):
+        cp.import_run(file)
