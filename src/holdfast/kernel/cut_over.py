@@ -12,7 +12,7 @@ from holdfast.codec.meta import Meta
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.pages import Found
 from holdfast.kernel.proving import MARKERS, digest_before
-from holdfast.model import CUT_OVER, HIDDEN, KEYS, Entry, Kind, Status
+from holdfast.model import CUT_OVER, HIDDEN, KEYS, Entry, Status
 from holdfast.store import PAGE, RunFilter, Store
 
 _AT_ONCE: Final = 100  # journals that one entry lists
@@ -79,12 +79,12 @@ class CutOver:
             known = entry.seq
         self._ends, self._known = ends, known
 
-    def is_complete(self) -> bool:
-        """Whether all journals were listed that there were. Blocks."""
+    def last(self) -> Entry | None:
+        """The last entry that says so: a `complete` one if all journals were listed. Blocks."""
         last = None
         for last in self._read():  # noqa: B007 - the last one counts
             pass
-        return last is not None and last.kind == Kind.COMPLETE
+        return last
 
 
 def _digests_up_to(

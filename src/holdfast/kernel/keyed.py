@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from holdfast.codec import envelope
 from holdfast.codec.meta import dump_meta
+from holdfast.codec.wrapping import SEALED, SIGNED
 from holdfast.errors import (
     CutOverError,
     KeyDestroyedError,
     KeyMissingError,
     OutcomeUnknownError,
+    PlaintextError,
 )
 from holdfast.kernel.cut_over import ends, has_runs
 from holdfast.kernel.draft import Draft
@@ -27,15 +29,26 @@ if TYPE_CHECKING:
 def begin(journals: Journals) -> None:
     """Record that all there is from now on is sealed or signed, unless that is recorded.
 
-    Raises `CutOverError` if there are runs already, and `KeyMissingError` if it is recorded and
-    there is no key here.
+    Raises `CutOverError` if there are runs already, or if they were sealed and not signed so far,
+    or the other way round; `KeyMissingError` if it is recorded, and a key for it is not here.
     """
-    if journals.sealer is None:
+    sealer = journals.sealer
+    if sealer is None:
         if journals.head_seq(CUT_OVER) is not None:
             raise KeyMissingError("")
         return
-    if journals.cut_over.is_complete():
-        return
+    try:
+        last = journals.cut_over.last()
+    except PlaintextError:
+        raise CutOverError(journals.store.url) from None
+    if last is not None:
+        flags = envelope.glance(last).flags
+        if (flags & SEALED and sealer.keys is None) or (flags & SIGNED and sealer.signer is None):
+            raise KeyMissingError("")
+        if last.kind == Kind.COMPLETE:
+            return
+    elif sealer.keys is None and sealer.signer is None:
+        raise KeyMissingError("")
     if has_runs(real_store(journals.store)):
         raise CutOverError(journals.store.url)
     cut_over(journals, hidden_only=True)
@@ -43,6 +56,10 @@ def begin(journals: Journals) -> None:
 
 def cut_over(journals: Journals, *, hidden_only: bool = False) -> int:
     """Record where all journals end that are not sealed; returns how many there are."""
+    try:
+        journals.cut_over.last()
+    except PlaintextError:
+        _start_over(journals)
     listed = 0
     for batch in ends(real_store(journals.store), hidden_only=hidden_only):
         _append(
@@ -51,6 +68,15 @@ def cut_over(journals: Journals, *, hidden_only: bool = False) -> int:
         listed += len(batch)
     _append(journals, Draft(Kind.COMPLETE.value, Status.COMPLETED.value))
     return listed
+
+
+def _start_over(journals: Journals) -> None:
+    """Remove a record that was only sealed, or only signed: all will be listed again."""
+    head = journals.head(CUT_OVER)
+    assert head is not None, "it was just read"
+    meta = dump_meta({"after": head.digest.hex()})
+    draft = Draft(Kind.TOMBSTONE.value, Status.DELETED.value, parent=None, meta=meta)
+    journals.store.erase(journals.placed(Tip(CUT_OVER, head), draft))
 
 
 def _append(journals: Journals, draft: Draft) -> None:
