@@ -50,3 +50,26 @@ def test_an_answer_can_be_signed_in_a_store_that_is_not(cli: Cli) -> None:
     assert done.code == 0, done.err
     assert "by ann, signed (not checked)" in cli("show", "r").out
     assert cli("resume", "r", "--flow", "releases:release").code == 0
+
+
+@pytest.mark.usefixtures("keys")
+def test_commands_for_others_do_not_name_our_own_key(cli: Cli) -> None:
+    paused = cli("run", "releases:release", "--run-id", "r", *WORKER)
+    assert "answer r --with=JSON --sign-key=FILE --trusted=FILE" in paused.err
+    done = cli("answer", "r", "--with", "true", *ANN)
+    assert "ann.key" not in done.out
+    untrusted = cli("show", "r", "--trusted", "ci.key.pub")
+    assert "--trusted FILE" in untrusted.out + untrusted.err or "damaged" in untrusted.out
+
+
+@pytest.mark.usefixtures("keys")
+def test_a_signing_key_alone_does_not_read_an_encrypted_store(cli: Cli) -> None:
+    cli("keygen", "--out", "ring.keys")
+    ring = ("--key-file", "ring.keys")
+    assert cli("run", "releases:release", "--run-id", "r", *ring, *WORKER).code == Exit.PAUSED
+    for command in (["attest", "r"], ["show", "r"]):
+        done = cli(*command, *WORKER)
+        assert done.code != 0
+        assert "no key was given" in done.err
+    assert cli("attest", "r", *ring, *WORKER).code == 0
+    assert cli("attest", "r", *ring, "--sign-key", "ci.key").code == 0

@@ -91,6 +91,9 @@ def test_an_answer_counts_if_the_person_who_was_asked_signed_it(
     assert engine.resume_sync("run") == "1.0"
     assert done == ["1.0"]
     assert notes(cp) == ["signed by ann"]
+    attested = hf.check_attestation(cp.attest("run", sign=BOB), TRUSTED)
+    (answer,) = attested.statement["predicate"]["answers"]
+    assert (answer["step"], answer["by"], answer["signed"]) == ("may", "ann", True)
 
 
 def test_an_answer_without_a_signature_of_that_person_is_refused(engine: hf.Engine) -> None:

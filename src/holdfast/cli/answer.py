@@ -45,7 +45,7 @@ def command(
     if document is None and not session.interactive:
         raise click.UsageError("there is no terminal to ask on; give the answer: --with JSON")
     key = session.keys.signing_key()
-    with session.opened(signing=key is not None and is_signed(session, run)) as cp:
+    with session.opened(signing=is_signed(session, run)) as cp:
         by = by or (None if key is None else key.key_id)
         info = find_run(cp, run)
         threads.refuse(info)
@@ -68,7 +68,8 @@ def command(
         else:
             value = _given(document, asked)
         cp.core.drive(requests.answer(cp.core, run_id, value, question, by=by, sign=key))
-        resume_command = session.commands.resume(run_id, source=continuing.source_of(cp, run_id))
+        commands = session.commands.of_others()  # whoever answers need not be who executes it
+        resume_command = commands.resume(run_id, source=continuing.source_of(cp, run_id))
         then = (
             "a worker continues it"
             if continuing.has_worker(cp, run_id)

@@ -280,7 +280,8 @@ class Sealer:
         found = self._runs.get((entry.run, key_id))
         if found is not None:
             return found
-        assert self.keys is not None
+        if self.keys is None:
+            raise KeyMissingError(entry.run, entry.seq)
         return self._run_key(entry.run, self.keys.find(entry, key_id))
 
     def _run_key(self, run: str, data_key: DataKey) -> RunKey:

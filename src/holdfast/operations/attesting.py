@@ -25,8 +25,8 @@ from holdfast.evidence.verdicts import Verdict, VerificationStatus
 from holdfast.kernel.core import Core
 from holdfast.keys import dsse
 from holdfast.keys.signing import SigningKey, TrustedKeys
-from holdfast.model import Entry, check_id, checkpoint_id, erases
-from holdfast.operations import verifying
+from holdfast.model import Entry, Kind, check_id, checkpoint_id, erases
+from holdfast.operations import answers, verifying
 
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "urn:holdfast:run:v1"
@@ -72,6 +72,7 @@ def statement(core: Core, run_id: str) -> dict[str, Any]:
             "checkpoints": [_place(entry) for entry in branch[:CHECKPOINTS]],
             "olderCheckpoints": max(0, len(branch) - CHECKPOINTS),
             "claims": [one.to_dict() for one in claims],
+            "answers": _answers(core, head),
             "made": {"at": _time(core.journals.clock.now()), "format": VERSION},
         },
     }
@@ -193,6 +194,24 @@ def _claims(core: Core, run: str, branch: list[Entry]) -> list[_Claimed]:
         _Claimed(claim, steps.get(claim.seq), binds, *_newest(claim, notes))
         for binds, claims in ((True, in_force), (False, replaced))
         for claim in claims
+    ]
+
+
+def _answers(core: Core, head: Entry) -> list[dict[str, Any]]:
+    """Who answered what and when, on the way to the head of a run; not what they said."""
+    given = (
+        core.journals.entry(entry.run, entry.seq)
+        for entry in core.journals.trail(head.run, head.seq, bodies=False)
+        if entry.kind == Kind.ANSWER and not answers.doubt(core, entry)
+    )
+    return [
+        {
+            **_place(entry),
+            "by": Meta(entry).by,
+            "signed": answers.is_authentic(core, entry),
+        }
+        for entry in given
+        if entry is not None
     ]
 
 

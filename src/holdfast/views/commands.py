@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # the engine takes long to import
 PLACEHOLDER: Final = "MODULE:NAME"
 """What stands in a command for a flow that only its reader knows."""
 
+_SIGNATURES: Final = ("--sign-key", "--trusted")
 _MASK: Final = "***"  # what a URL shows of its secrets
 
 
@@ -64,11 +65,19 @@ class Commands(NamedTuple):
 
         With `form`, the command asks for the answer itself, as it does on a terminal.
         """
-        first = asked[0]
+        first, theirs = asked[0], self.of_others()
+        signed = theirs is not self  # then whose key it is says who answers
         options = [f"--question={first.key}"] if len(asked) > 1 else []
-        options += [f"--by={first.assignees[0]}"] if first.assignees else []
+        options += [f"--by={first.assignees[0]}"] if first.assignees and not signed else []
         options += [] if form else ["--with=JSON"]
-        return self.line("answer", run_id, *options)
+        return theirs.line("answer", run_id, *options)
+
+    def of_others(self) -> "Commands":
+        """The same for somebody else, who has a signing key of their own, where there are any."""
+        kept = tuple(one for one in self.keys if not one.startswith(_SIGNATURES))
+        if len(kept) == len(self.keys):
+            return self
+        return self._replace(keys=(*kept, *(f"{name}=FILE" for name in _SIGNATURES)))
 
 
 def _quoted(word: str) -> str:

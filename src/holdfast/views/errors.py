@@ -13,7 +13,8 @@ _ALLOWS = {
     "connections": "--connection NAME=URL",
     "docker_socket": "--docker-socket PATH",
 }
-_ARGUMENT = re.compile(r'\b(force|take_over|trust|by|question)=(?:True|"(\w+)")?')
+_ARGUMENT = re.compile(r'\b(force|take_over|trust|by|question|sign)=(?:True|"(\w+)")?(?!\w)')
+_NAMED = {"sign": "--sign-key FILE"}
 
 
 class NotFoundError(HoldfastError):
@@ -28,6 +29,7 @@ def message(error: Exception) -> str:
     """An error on one line, with the options of commands instead of arguments."""
     text = " ".join(line.strip() for line in str(error).splitlines())
     text = text.replace("cancel it or close the stream of its events", "or cancel it")
+    text = text.replace("add its public key to hf.TrustedKeys", "give it with --trusted FILE")
     return as_options(_ARGUMENT.sub(_option, text))
 
 
@@ -38,4 +40,6 @@ def as_options(text: str) -> str:
 
 def _option(argument: re.Match[str]) -> str:
     name, value = argument.groups()
+    if name in _NAMED:
+        return _NAMED[name]
     return f"--{name.replace('_', '-')}" + (f" {value}" if value else "")
