@@ -364,6 +364,9 @@ def aware(when: datetime) -> datetime:
 
 
 def _entry_from(data: Mapping[str, Any]) -> Entry:
+    given: object = data  # JSON of others need not be an object
+    if not isinstance(given, Mapping):
+        raise ValueError(f"not a checkpoint in JSON form {SCHEMA}: {type(given).__name__}")
     if data.get("holdfast") != SCHEMA:
         raise ValueError(f"not a checkpoint in JSON form {SCHEMA}: {data.get('holdfast')!r}")
     try:

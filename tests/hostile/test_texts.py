@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
+from holdfast.evidence import Evidence
+from holdfast.evidence.verdicts import Verdict
 from holdfast.pipeline import Pipeline
 from holdfast.pipeline.conditions import OPERATORS, condition_of
 from holdfast.pipeline.problems import Problems
@@ -117,6 +119,39 @@ def test_a_bundle_with_other_bytes_is_imported_or_refused(
         content[at : at + length] = insert
     lines = bytes(content).split(b"\n")[:-2]
     imports_or_refuses(closed(lines) if fits and lines else bytes(content), tmp_path)
+
+
+# --- documents
+
+
+def _document() -> dict[str, Any]:
+    with hf.SyncCheckpointer("memory://") as cp:
+        cp.save("run", {"n": 1}, metadata={"a": 1})
+        found = cp.load("run")
+    assert found is not None
+    return found.to_dict()
+
+
+CHECKPOINT = _document()
+CLAIM = Evidence("artifact_exists", "it is there", {"path": "x"}).to_dict()
+
+
+@given(st.sampled_from(sorted(CHECKPOINT)), st.sampled_from(sorted(CLAIM)), plain)
+@some
+def test_a_document_of_another_shape_is_refused_with_a_value_error(
+    field: str, fact: str, value: Any
+) -> None:
+    for make, document in (
+        (hf.Checkpoint.from_dict, CHECKPOINT | {field: value}),
+        (hf.CheckpointInfo.from_dict, CHECKPOINT | {field: value}),
+        (Evidence.from_dict, CLAIM | {fact: value}),
+        (hf.Checkpoint.from_dict, value),
+        (hf.CheckpointInfo.from_dict, value),
+        (Evidence.from_dict, value),
+        (Verdict.from_dict, value),
+    ):
+        with contextlib.suppress(ValueError):
+            make(document)
 
 
 # --- pipelines
