@@ -309,6 +309,51 @@ def test_everything_of_an_owner_is_deleted_with_a_receipt(
     assert cli("forget", "--owner", "ann", "--yes", "--json").json["runs"] == []
 
 
+def test_a_receipt_is_checked_and_tells_what_came_back(
+    cli: Cli, plain: hf.SyncCheckpointer
+) -> None:
+    exported = cli("export", "--owner", "ann", "--to", "ann.jsonl", "--json").json
+    assert [one["run_id"] for one in exported] == ["plain-run"]
+    done = cli("forget", "--owner", "ann", "--yes", "--receipt", "r.json", "--by", "dpo", "--json")
+    assert done.json["by"] == "dpo"
+    assert "ann" not in Path("r.json").read_text()
+    assert "plain" not in Path("r.json").read_text()
+    good = cli("verify", "--receipt", "r.json")
+    assert (good.code, good.out) == (
+        0,
+        "1 of 1 run of the receipt deleted, as their tombstones prove\n",
+    )
+    cli("import", "ann.jsonl", "--store", "restored.db")
+    bad = cli("verify", "--receipt", "r.json", "--store", "restored.db", "--json")
+    assert bad.code == Exit.FAILED
+    assert bad.json["came_back"] == ["plain-run"]
+    assert "run 'plain-run' is back" in bad.json["problems"][0]
+    assert cli("verify", "plain-run", "--receipt", "r.json").code == Exit.USAGE
+    changed = Path("r.json").read_text().replace("dpo", "me")
+    Path("r.json").write_text(changed)
+    assert "was changed" in cli("verify", "--receipt", "r.json").err
+
+
+def test_an_export_of_nobody_says_so(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    assert cli("export", "--owner", "zoe", "--to", "z.jsonl").out == "0 runs written to z.jsonl\n"
+    assert json.loads(Path("z.jsonl").read_text())["runs"] == []
+    assert cli("export", "--all", "--to", "a.jsonl", "--opened").code == Exit.USAGE
+
+
+def test_doctor_tells_of_a_forgetting_that_was_interrupted(
+    cli: Cli, plain: hf.SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> bool:
+        raise hf.StoreError("cut")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SQLiteStore, "erase", fail)
+        assert cli("forget", "--owner", "ann", "--yes").code != 0
+    assert "of an owner was begun, and not finished" in cli("doctor").out
+    assert cli("forget", "--owner", "ann", "--yes").code == 0
+    assert "not finished" not in cli("doctor").out
+
+
 def test_a_thread_is_forgotten_with_the_runs_within_its_runs(cli: Cli) -> None:
     cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl", "--thread", "t")
     assert "2 runs deleted" in cli("forget", "--thread", "t", "--yes").out

@@ -38,6 +38,10 @@ _TABLES: Final = ("parquet", "duckdb")
     "--to PATH", "A directory for one file per run, or a file for all.", to="target", default="./"
 )
 @option(
+    "--opened",
+    "With --owner or --thread and one file: what is encrypted is in the clear there, too.",
+)
+@option(
     "--format",
     "A JSON document per line, an array of them, or a table of checkpoints for other tools. "
     "By default, what PATH ends in, or jsonl.",
@@ -51,6 +55,7 @@ def command(
     thread_id: str | None,
     owner: str | None,
     target: str,
+    opened: bool,
     form: Form | None,
 ) -> None:
     """Write runs, with their whole history and their child runs, to files.
@@ -69,10 +74,12 @@ def command(
         raise click.UsageError(
             f"--format {form} does not fit {target!r}; omit it, or name a file that ends in .{form}"
         )
+    if opened and (into or form in _TABLES or (thread_id is None and owner is None)):
+        raise click.UsageError("--opened is for --owner or --thread, and one file: --to FILE.jsonl")
     one_file = not into and (thread_id is not None or owner is not None)
     with session.opened() as cp:
         if one_file and (form == "jsonl" or form == "json"):
-            _write_all_of(session, cp, to, form, thread_id, owner)
+            _write_all_of(session, cp, to, form, thread_id, owner, opened=opened)
             return
         chosen = [find_run(cp, run) for run in runs] or every_run(cp, thread_id, owner)
         names = list(with_children(cp, chosen))
@@ -98,6 +105,8 @@ def _write_all_of(
     form: Literal["jsonl", "json"],
     thread_id: str | None,
     owner: str | None,
+    *,
+    opened: bool,
 ) -> None:
     """Write all runs of an owner or thread to one file that lists them."""
     damage: list[CheckpointCorruptedError] = []
@@ -110,7 +119,9 @@ def _write_all_of(
             advance()
 
         try:
-            cp.export_data(to, owner=owner, thread_id=thread_id, form=form, progress=written)
+            cp.export_data(
+                to, owner=owner, thread_id=thread_id, form=form, opened=opened, progress=written
+            )
         except CheckpointCorruptedError as error:
             if not error.lost:
                 raise

@@ -73,6 +73,8 @@ def forget(
     try:
         for found in doomed:
             gone.append(_forget(core, found))  # noqa: PERF401 - these count if the next fails
+        for thread in {head.thread for head in heads if head.thread is not None}:
+            clear_empty_thread(core, thread)
         began = not clear_empty_thread(core, value) if of == "thread" else heads_of(core, of, value)
         if began:
             raise CheckpointSaveError(value, "others began runs meanwhile; forget it again")

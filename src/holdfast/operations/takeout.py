@@ -36,6 +36,7 @@ def export_data(
     thread_id: str | None = None,
     run_id: str | None = None,
     form: Form = "jsonl",
+    opened: bool = False,
     progress: Progress = unseen,
 ) -> Exported:
     """Write everything of an owner, a thread or a run to one file, which `import_runs` reads.
@@ -43,7 +44,8 @@ def export_data(
     That is every run with its whole history, readable states, verdicts and child runs. Threads
     and the names given to checkpoints are made from it by an import. The last line lists the runs
     and the digest of each one's last entry, so that nothing can be missing unnoticed. If there is
-    nothing of an owner or thread, the file says that. Raises `CheckpointNotFoundError` for an
+    nothing of an owner or thread, the file says that. What is encrypted stays so, and needs the
+    keyring; if it is to be `opened`, the file has it in the clear, too. Raises `CheckpointNotFoundError` for an
     unknown run. A damaged entry is treated as by `export_run`.
     """
     of, value = subject(owner, thread_id, run_id)
@@ -67,7 +69,7 @@ def export_data(
     def last_line(ends: Mapping[str, str]) -> dict[str, Any]:
         return contents(facts, ends)
 
-    entries = write_bundle(core, all_names(), path, form, progress, last_line)
+    entries = write_bundle(core, all_names(), path, form, progress, last_line, opened=opened)
     with Path(path).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return Exported(Path(path), tuple(names), entries, digest)

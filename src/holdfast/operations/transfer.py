@@ -89,8 +89,13 @@ def write_bundle(
     form: Form,
     progress: Progress,
     last_line: Callable[[Mapping[str, str]], dict[str, Any]] | None = None,
+    *,
+    opened: bool = False,
 ) -> int:
-    """Write runs to one file; `last_line` is given the digest of each run's last entry."""
+    """Write runs to one file; `last_line` is given the digest of each run's last entry.
+
+    If it is to be `opened`, what is encrypted is there in the clear, too.
+    """
     opening, between, closing = {"jsonl": (b"", b"\n", b"\n"), "json": (b"[\n", b",\n", b"\n]\n")}[
         form
     ]
@@ -100,7 +105,7 @@ def write_bundle(
     with replacing(path) as partial, partial.open("xb") as file:
         before = opening
         for name in names:
-            for line in _section(core.journals, name, damaged.append, ends):
+            for line in _section(core.journals, name, damaged.append, ends, opened):
                 file.write(before + line)
                 before = between
                 count += 1
@@ -114,7 +119,7 @@ def write_bundle(
 
 
 def _section(
-    journals: Journals, run_id: str, damage: Damage, ends: dict[str, str]
+    journals: Journals, run_id: str, damage: Damage, ends: dict[str, str], opened: bool
 ) -> Iterator[bytes]:
     """The lines of one run, without their ends: what it is, its entries, and a checksum."""
     checksum = hashlib.sha256()
@@ -127,7 +132,7 @@ def _section(
 
     yield line({"holdfast_export": FORMAT, "run_id": run_id, **_keys_of(journals, run_id)})
     for name in (run_id, verdict_journal(run_id)):
-        for document in _documents(journals, name, damage):
+        for document in _documents(journals, name, damage, opened):
             yield line(document)
             count += 1
             if name == run_id:
@@ -290,14 +295,16 @@ def _compare(
                 raise ValueError(f"{at(entry.seq)}: it was changed: its state is not its content")
 
 
-def _documents(journals: Journals, name: str, damage: Damage) -> Iterator[dict[str, Any]]:
+def _documents(
+    journals: Journals, name: str, damage: Damage, opened: bool
+) -> Iterator[dict[str, Any]]:
     """The entries of a journal as JSON objects."""
     playback = Playback(journals)
     prover = Prover(journals.vouch, journals.admits, every_byte=True)
     for found in _all_entries(journals, name):
         while isinstance(found, Entry):
             try:
-                line = _proved_line(journals, prover, playback, found)
+                line = _proved_line(journals, prover, playback, found, opened)
                 break
             except CheckpointCorruptedError as error:
                 error.digest = found.digest
@@ -335,7 +342,7 @@ def _stored_now(journals: Journals, entry: Entry) -> Found:
 
 
 def _proved_line(
-    journals: Journals, prover: Prover, playback: Playback, entry: Entry
+    journals: Journals, prover: Prover, playback: Playback, entry: Entry, opened: bool
 ) -> dict[str, Any]:
     """An entry as a JSON object. Raises `CheckpointCorruptedError` unless it is proved."""
     if is_stub(entry):
@@ -343,16 +350,18 @@ def _proved_line(
         journals.check_stub(entry)
     elif prover.prove(entry) is None:
         raise CheckpointCorruptedError(entry.run, entry.seq, "the state it builds on is lost")
-    return _to_line(journals, playback, entry)
+    return _to_line(journals, playback, entry, opened)
 
 
-def _to_line(journals: Journals, playback: Playback, entry: Entry) -> dict[str, Any]:
+def _to_line(journals: Journals, playback: Playback, entry: Entry, opened: bool) -> dict[str, Any]:
     line: dict[str, Any] = entry._asdict()
     line["body"] = binascii.b2a_base64(wrapping.undressed(entry), newline=False).decode()
     for name in _HEX:
         line[name] = line[name].hex()
     line["meta"] = _stored_fields(entry)
-    if entry.size and not envelope.glance(entry).is_sealed:
+    if opened and isinstance(entry.meta, SealedText):
+        line["opened_meta"] = dict(Meta(entry).fields)
+    if entry.size and (opened or not envelope.glance(entry).is_sealed):
         encoding = playback.encoding(entry)
         if encoding is None:
             raise CheckpointCorruptedError(entry.run, entry.seq, "it was deleted meanwhile")

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from holdfast.checkpoint import to_datetime
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.engine.resume.recovery import survey
 from holdfast.engine.working.listing import list_workers
 from holdfast.errors import CheckpointCorruptedError
+from holdfast.model import Status
+from holdfast.operations.forget_record import records
 from holdfast.operations.forking import SAME, branch_off
 from holdfast.operations.reading import is_folded
 from holdfast.operations.verifying import Integrity
@@ -23,6 +26,7 @@ from holdfast.views.commands import PLACEHOLDER, Commands
 from holdfast.views.spreading import Progress, side_by_side, unseen
 
 _FIXED_SQLITE: Final = (3, 51, 3)
+_ARTICLE: Final = {"owner": "an owner", "thread": "a thread", "run": "a run"}
 _MANY_CHECKPOINTS: Final = 100_000
 _MANY_BYTES: Final = 1_000_000_000
 _LISTED: Final = 20  # orphans, and
@@ -60,6 +64,7 @@ def examine(cp: SyncCheckpointer, how: Examination) -> list[Finding]:
     findings += _sqlite(cp)
     findings += _orphans(cp, how)
     findings += _unattended(cp, how)
+    findings += _half_forgotten(cp)
     if not how.quick:
         findings += _damage(cp, how)
     if how.repair or not how.quick:
@@ -267,6 +272,17 @@ def _is_current_intact(cp: SyncCheckpointer, integrity: Integrity) -> bool:
         return False
     needed.update({0, head.seq} if head else {0})
     return needed.isdisjoint(problem.seq for problem in integrity.problems)
+
+
+def _half_forgotten(cp: SyncCheckpointer) -> Iterator[Finding]:
+    for record in records(cp.core, status=Status.OPEN):
+        when = to_datetime(record.began).astimezone().isoformat(" ", "minutes")
+        yield Finding(
+            "forgetting",
+            "warning",
+            f"forgetting of {_ARTICLE[record.header['of']]} was begun, and not finished, on {when}",
+            "Do it again; the rest is deleted, and the receipt covers all: holdfast forget.",
+        )
 
 
 def _amount(cp: SyncCheckpointer) -> Iterator[Finding]:
