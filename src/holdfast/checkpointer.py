@@ -138,6 +138,7 @@ class _Operations(HasOperations):
         survives: Survives | None = None,
         secrets_from: Provider | None = None,
         secrets: Iterable[str] = (),
+        encrypt: Iterable[str] = (),
         cache_bytes: int = CACHE_BYTES,
         clock: Clock = SYSTEM_CLOCK,
         entropy: Entropy = SYSTEM_ENTROPY,
@@ -170,12 +171,15 @@ class _Operations(HasOperations):
           loads them gets them from `secrets_from`, by their path.
         - `listeners`: functions that get every event, or a `Metrics`. See docs/events.md.
         - `key`: encrypts everything that is saved, and refuses what is not encrypted.
+        - `encrypt`: paths of values that `key` encrypts, while all else stays readable.
         - `sign`: signs everything that is saved, and refuses what is not signed by this key, or
           by one of those in `trusted`.
         - `remember`: a file outside of the store that remembers the newest entry of every run: a
           run that was cut off, replaced or removed then raises `HistoryRewoundError`.
         """
-        hidden = Hidden(secrets_from, secrets)
+        hidden = Hidden(secrets_from, secrets, encrypt)
+        if hidden.encrypted and key is None:
+            raise ValueError("encrypt= needs key=, a Keyring that encrypts these fields")
         observers = observers_of(listeners)
         settings = Settings(
             durability=durability,
@@ -196,11 +200,15 @@ class _Operations(HasOperations):
             self._store = bind(opened, owner)
         writer = writer_for(self._store, clock)
         largest = max(max_state_bytes, MAX_STATE_BYTES)
-        sealer = sealer_of(self._store, key, sign, trusted, clock, entropy)
+        whole, fields = (None, key) if hidden.encrypted else (key, None)
+        sealer = sealer_of(self._store, whole, sign, trusted, clock, entropy)
         journals = Journals(self._store, writer, clock, entropy, cache_bytes, largest, sealer)
-        self._core = Core(journals, settings, hidden)
+        self._core = Core(
+            journals, settings, hidden, sealer_of(self._store, fields, None, None, clock, entropy)
+        )
         remember = remember_heads(self._core, remember, default=store is None)
         self._keys = {"key": key, "sign": sign, "trusted": trusted, "remember": remember}
+        self._keys |= hidden.options
         if observers:
             self._core.observe(observers)
 
@@ -211,7 +219,7 @@ class _Operations(HasOperations):
 
     @property
     def keys(self) -> dict[str, Any]:
-        """The keys that it was given, and where it remembers heads: others of the same store are opened with them, too."""
+        """Its keys, secrets and remembered heads: others of the store are opened with them, too."""
         return dict(self._keys)
 
     @property

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+import holdfast as hf
 from holdfast.codec import readable
-from holdfast.codec.redaction import HIDDEN, is_secret, redacted
+from holdfast.codec.redaction import HIDDEN, AsIs, is_secret, redacted
+from holdfast.codec.summaries import for_people
 from holdfast.operations.diff import diff_values
-from holdfast.views.redaction import redacted_diff
+from holdfast.views.legible import preview
 
 SECRET = (
     *("password", "PASSWORD", "db_password", "dbPassword", "DB-PASSWORD", "password2", "passwd"),
@@ -62,7 +64,7 @@ def test_a_difference_hides_secrets_by_their_path() -> None:
     old = {"db": {"password": "hunter2", "host": "a"}, 7: 1, "token": "old"}
     new = {"db": {"password": "hunter3", "host": "b"}, 7: 1, "token": "new"}
     for a, b in ((old, new), ({"token": "old", "n": 1}, {"token": "new", "n": 2})):
-        found = redacted_diff(diff_values(a, b))
+        found = diff_values(a, b).redacted()
         text = f"{found} {found.patch}"
         assert not any(word in text for word in ("hunter", "old'", "new'"))
     assert "~ n: 1 → 2" in str(found)
@@ -72,3 +74,42 @@ def test_the_value_itself_is_not_changed() -> None:
     value = {"password": "hunter2"}
     redacted(value)
     assert value == {"password": "hunter2"}
+
+
+def test_the_value_beside_a_secret_name_is_hidden_in_a_difference() -> None:
+    old = {"headers": [{"name": "Authorization", "value": "Bearer hunter2"}, {"name": "Accept"}]}
+    new = {"headers": [{"name": "Authorization", "value": "Bearer hunter3"}, {"name": "Host"}]}
+    shown = str(diff_values(old, new).redacted())
+    assert "hunter" not in shown
+    assert "Host" in shown
+    assert "hunter3" in str(diff_values(old, new))
+
+
+def test_the_default_of_a_secret_in_a_schema_is_hidden() -> None:
+    field = {"type": "string", "default": "hunter2", "examples": ["hunter3"]}
+    schema = {"type": "object", "properties": {"password": field, "place": {"default": "Brest"}}}
+    shown = redacted({"schema": AsIs(schema)})["schema"]["properties"]
+    assert shown["password"] == {"type": "string", "default": HIDDEN, "examples": HIDDEN}
+    assert shown["place"] == {"default": "Brest"}
+
+
+def test_a_preview_hides_what_only_the_part_that_is_cut_off_shows_to_be_a_secret() -> None:
+    header = {"value": "hunter2", "note": "x" * 5_000, "name": "Authorization"}
+    assert "hunter2" not in preview([header]).text
+    for room in (1_960, 1_970, 1_980, 1_985, 1_990):
+        text = f"{'x' * room} postgres://ann:hunter2hunter2hunter2@host/db and more"
+        assert "hunter2" not in preview(text).text
+        assert "hunter2" not in preview([text]).text
+
+
+def test_the_name_of_a_secret_is_shown() -> None:
+    state = {"token": hf.Secret("hunter2", name="stripe"), "all": [hf.Secret("hunter2")]}
+    tree = readable.to_json(state)
+    assert redacted(tree) == tree
+    assert for_people(tree) == {"token": '<secret "stripe">', "all": ['<secret "state.all[0]">']}
+    assert (
+        preview(tree).text
+        == '{"token": "<secret \\"stripe\\">", "all": ["<secret \\"state.all[0]\\">"]}'
+    )
+    changed = diff_values(state, {**state, "token": hf.Secret("x", name="paypal")})
+    assert str(changed.redacted()).endswith('~ token: secret "stripe" → secret "paypal"')

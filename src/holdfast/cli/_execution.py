@@ -12,6 +12,7 @@ from holdfast.cli._claims import Allowed
 from holdfast.cli._drawing import LiveLine
 from holdfast.cli._exits import Exit
 from holdfast.cli._session import Session
+from holdfast.codec.secrets import environment_secrets
 from holdfast.codec.summaries import for_people
 from holdfast.engine import events as ev
 from holdfast.engine.engine import Engine
@@ -57,6 +58,7 @@ async def _stream(
                 owner=session.owner,
                 verifier=allowed.verifier(),
                 **session.guards(),
+                secrets_from=environment_secrets,
             ) as engine,
             streaming(engine) as stream,
         ):

@@ -15,7 +15,7 @@ with a single key, its tag:
     {"$numpy": {"dtype": "<f4", "data": base64}}
     {"$codec": {"name": "shop.money", "data": ...}}   (what a registered codec stored)
     {"$secret": "stripe"}   (a secret, by its name)     {"$withheld": "user.token"}   (by its path)
-    {"$encrypted": {"path": "user.ssn", "data": base64}}
+    {"$encrypted": {"path": "user.ssn", "run": ..., "owner": ..., "data": base64}}
 
 It holds exactly what the packed form holds: `from_json(to_json(v)) == decode(encode(v))`.
 """
@@ -175,7 +175,8 @@ def _tree(value: Any) -> Any:
     if kind is Withheld:
         return {"$withheld": value.path}
     if kind is Encrypted:
-        return {"$encrypted": {"path": value.path, "data": _base64(value.data)}}
+        path, run, owner, data = value.parts
+        return {"$encrypted": {"path": path, "run": run, "owner": owner, "data": _base64(data)}}
     if is_numpy(value):
         name, shape, data = take_apart(value)
         if shape is None:
@@ -263,11 +264,10 @@ def _tagged(tag: str, inner: Any, depth: int, coded: list[object]) -> Any:
 def _hidden(tag: str, inner: Any) -> object:
     """What stands for a value that is not in the text."""
     if tag == "$encrypted":
-        if type(inner) is not dict or inner.keys() != {"path", "data"}:
-            raise ValueError(f"{tag} takes an object with path and data")
-        if type(inner["path"]) is not str or type(inner["data"]) is not str:
-            raise ValueError(f"{tag} takes texts as path and data")
-        return Encrypted(inner["path"], _bytes(inner["data"]))
+        if type(inner) is not dict or inner.keys() != {"path", "run", "owner", "data"}:
+            raise ValueError(f"{tag} takes an object with path, run, owner and data")
+        parts = [inner["path"], inner["run"], inner["owner"], _bytes(inner["data"])]
+        return Encrypted.of(parts)
     if type(inner) is not str or not inner:
         raise ValueError(f"{tag} takes the name of a secret, or the path of a value")
     return Secret.asking(inner, None) if tag == "$secret" else Withheld(inner)

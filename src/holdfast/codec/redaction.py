@@ -2,16 +2,18 @@
 
 A field counts as secret by its name alone: `password`, `client_secret`, `apiKey`, `Authorization`.
 Numbers, booleans and None are shown whatever their name is: `tokens_used: 12` is no secret. Besides
-fields, the passwords in URLs are hidden. This is about what is shown: the store has the values as
+fields, the passwords in URLs are hidden. What stands for a `Secret` is shown: it says its name. This is about what is shown: the store has the values as
 they are, and so do the command line and exports.
 """
 
 import re
 from typing import Any, Final
 
+from holdfast.codec.readable import HIDDEN_TAGS
+
 
 class AsIs(dict[str, Any]):
-    """An object that says what values have to be, such as a JSON Schema: no value is in it."""
+    """A JSON Schema: it says what values have to be, and its only values are defaults and such."""
 
 
 HIDDEN: Final = "•••••"
@@ -41,6 +43,7 @@ MAP: Final = "$map"
 """Of the readable form: pairs of a key and a value."""
 
 _NAMES: Final = ("name", "key", "header")
+_VALUES: Final = ("default", "examples", "const", "enum")  # of a JSON Schema
 
 
 def is_secret(name: str) -> bool:
@@ -64,9 +67,11 @@ def redacted(value: Any) -> Any:
         case str():
             return _IN_URL.sub(rf"\1{HIDDEN}", value) if "://" in value else value
         case AsIs():
+            return _schema(value, secret=False)
+        case dict() if is_placeholder(value):
             return value
         case dict():
-            named = _value_of_a_secret(value)
+            named = value_of_a_secret(value)
             return {
                 key: hidden(item) if is_secret(key) or key == named else _below(key, item)
                 for key, item in value.items()
@@ -89,7 +94,29 @@ def _pair(pair: Any) -> Any:
     return redacted(pair)
 
 
-def _value_of_a_secret(fields: dict[str, Any]) -> str | None:
+def _schema(schema: Any, *, secret: bool) -> Any:
+    """A JSON Schema; of a field that is a secret, without the values in it."""
+    match schema:
+        case dict():
+            return {
+                key: hidden(item)
+                if secret and key in _VALUES
+                else {name: _schema(one, secret=is_secret(name)) for name, one in item.items()}
+                if key == "properties" and isinstance(item, dict)
+                else _schema(item, secret=secret)
+                for key, item in schema.items()
+            }
+        case list():
+            return [_schema(item, secret=secret) for item in schema]
+    return schema
+
+
+def is_placeholder(value: Any) -> bool:
+    """Whether this stands for a secret, or for a field that is withheld or encrypted."""
+    return isinstance(value, dict) and len(value) == 1 and not value.keys().isdisjoint(HIDDEN_TAGS)
+
+
+def value_of_a_secret(fields: dict[str, Any]) -> str | None:
     """The field with the value where another has the name, as lists of headers have them."""
     if "value" not in fields:
         return None
@@ -99,4 +126,6 @@ def _value_of_a_secret(fields: dict[str, Any]) -> str | None:
 
 def hidden(value: Any) -> Any:
     """What to show of a secret: that it is one, if it is text or holds anything."""
+    if is_placeholder(value):
+        return value
     return HIDDEN if isinstance(value, str | list | tuple | dict) and value else value

@@ -339,8 +339,8 @@ _REDUCE: Final[dict[type, Callable[[Any], Any]]] = {
     Coded: lambda value: [_CODED, value.name, value.data],
     Secret: _reduce_secret,
     Withheld: lambda value: Ext(WITHHELD, value.path.encode()),
-    Encrypted: lambda value: Ext(ENCRYPTED, packb([value.path, value.data])),
-    Locked: lambda value: Ext(ENCRYPTED, packb([value.field.path, value.field.data])),
+    Encrypted: lambda value: Ext(ENCRYPTED, packb(value.parts)),
+    Locked: lambda value: Ext(ENCRYPTED, packb(value.field.parts)),
 }
 _BASES: Final[tuple[tuple[type, Callable[[Any], Any]], ...]] = (
     (tuple, lambda value: [_TUPLE, *value]),

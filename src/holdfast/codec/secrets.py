@@ -167,18 +167,38 @@ class Withheld:
 
 
 class Encrypted:
-    """A field that is stored encrypted (`encrypt=`), as it is stored."""
+    """A field that is stored encrypted (`encrypt=`), as it is stored.
 
-    __slots__ = ("data", "path")
+    The run and its owner, whose keys it was encrypted with, go with it into forks.
+    """
 
-    def __init__(self, path: str, data: bytes) -> None:
+    __slots__ = ("data", "owner", "path", "run")
+
+    def __init__(self, path: str, run: str, owner: str | None, data: bytes) -> None:
         self.path = path
+        self.run = run
+        self.owner = owner
         self.data = data
 
+    @property
+    def parts(self) -> list[Any]:
+        """What is stored of it."""
+        return [self.path, self.run, self.owner, self.data]
+
+    @classmethod
+    def of(cls, parts: Any) -> Encrypted:
+        """The field that is stored as this. Raises `ValueError`."""
+        if not isinstance(parts, list) or len(parts) != 4:
+            raise ValueError("a malformed encrypted field")
+        path, run, owner, data = parts
+        if not all(isinstance(part, str) for part in (path, run, owner or "")):
+            raise ValueError("a malformed encrypted field")
+        if not isinstance(data, bytes):
+            raise ValueError("a malformed encrypted field")
+        return cls(path, run, owner, data)
+
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Encrypted):
-            return NotImplemented
-        return self.path == other.path and self.data == other.data
+        return isinstance(other, Encrypted) and self.parts == other.parts
 
     def __hash__(self) -> int:
         return hash(self.data)

@@ -1,4 +1,4 @@
-"""What people are shown instead of frames, tables, tensors and arrays: a line about each.
+"""What people are shown instead of frames, tables, tensors, arrays and secrets: a line about each.
 
 It is made of the readable form alone, and needs none of their libraries. Whatever was stored, a
 summary raises nothing and is short.
@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from holdfast.codec import readable
-from holdfast.codec.readable import CODEC
+from holdfast.codec.readable import CODEC, HIDDEN_TAGS
 from holdfast.errors import HoldfastError
 from holdfast.errors.base import one_line
 
+_SUMMARISED: Final = frozenset({"$ndarray", CODEC, *HIDDEN_TAGS})
 _COLUMNS: Final = 5  # that are named
 _LONGEST: Final = 40  # characters of a name, or of a type
 _SHOWN: Final = 100  # characters of a user's own data
@@ -38,6 +39,9 @@ def summary(tree: Any) -> str | None:
     if not is_summarised(tree):
         return None
     ((tag, inner),) = tree.items()
+    if tag in HIDDEN_TAGS:
+        named = inner.get("path") if isinstance(inner, dict) else inner
+        return one_line(f'{"encrypted" if tag == "$encrypted" else "secret"} "{named}"'[:_LONGEST])
     if not isinstance(inner, dict):
         return None
     name = str(inner.get("name")) if tag == CODEC else "numpy.ndarray"
@@ -61,7 +65,7 @@ def pretty(value: Any) -> str:
 
 def is_summarised(tree: Any) -> bool:
     """Whether people are shown a summary instead of this part of a readable form."""
-    return isinstance(tree, dict) and len(tree) == 1 and ("$ndarray" in tree or CODEC in tree)
+    return isinstance(tree, dict) and len(tree) == 1 and not _SUMMARISED.isdisjoint(tree)
 
 
 def changed(old: Any, new: Any) -> str:

@@ -10,7 +10,7 @@ are part of the stored format, are never reused and name no Python type or modul
         and the depth of the bytes is the depth of the value.
     16 str with lone surrogates     25 numpy array: [dtype, shape, bytes]
     17-24 see `holdfast.codec.scalars`    26 numpy scalar: [dtype, bytes]
-    27 secret: its name   28 value withheld by its path: the path   29 encrypted: [path, bytes]
+    27 secret: its name   28 value withheld by its path: the path   29 encrypted: [path, run, owner, bytes]
 
 What comes back is equal and of the same type, with these exceptions, because bytes never choose
 a type: an Enum member comes back as its value; dataclasses and pydantic models as a dict of
@@ -186,10 +186,7 @@ def same(one: object, other: object) -> bool:
 def _as_data(code: int, payload: bytes) -> object:
     """What stands in the bytes for a value that is not in them."""
     if code == ENCRYPTED:
-        path, sealed = unpackb(payload)
-        if type(path) is not str or type(sealed) is not bytes:
-            raise ValueError("a malformed encrypted field")
-        return Encrypted(path, sealed)
+        return Encrypted.of(unpackb(payload))
     name = payload.decode()
     if not name:
         raise ValueError("a secret without a name")
@@ -229,7 +226,7 @@ class _Opening:
 
     def _decrypted(self, found: Encrypted) -> object:
         if self._sources.open_field is None:
-            return Locked.of(found, KeyMissingError(""))
+            return Locked.of(found, KeyMissingError(found.run))
         try:
             plain = self._sources.open_field(found)
         except KeyMissingError as error:

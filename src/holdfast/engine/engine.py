@@ -60,6 +60,7 @@ OPTIONS: Final = (
     "secrets_from",
     "secrets",
     "remember",
+    "encrypt",
 )
 """The names of everything that an engine may be given besides its store."""
 
@@ -75,7 +76,8 @@ class Engine(Controls):
     declare this one dead and resume its runs. `listeners` are told of every event of its runs and
     of its checkpointer: functions, called in threads of their own, a `Metrics` or a `Tracing`. A
     slow or failing one does not disturb the runs: see docs/observability.md. `key`, `sign`,
-    `trusted`, `secrets_from`, `secrets` and `remember` are those of a `Checkpointer`. All other
+    `trusted`, `secrets_from`, `secrets`, `encrypt` and `remember` are those of a `Checkpointer`.
+    All other
     options are defaults for its runs: see `RunOptions`.
 
     One engine may execute many runs at once, in several threads and event loops. Every async
@@ -97,11 +99,12 @@ class Engine(Controls):
         trusted: TrustedKeys | None = None,
         secrets_from: Provider | None = None,
         secrets: Iterable[str] = (),
+        encrypt: Iterable[str] = (),
         remember: str | os.PathLike[str] | None = None,
         **defaults: Unpack[RunOptions],
     ) -> None:
         check_options("Engine", defaults, OPTIONS)
-        self._hiding = Hidden(secrets_from, secrets).options
+        self._hiding = Hidden(secrets_from, secrets, encrypt).options
         keys = {"key": key, "sign": sign, "trusted": trusted, "remember": remember}
         super().__init__(store, owner=owner, **keys, **self._hiding)
         self._observers = observers_of(listeners)

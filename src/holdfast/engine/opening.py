@@ -44,7 +44,7 @@ class Opening:
         check_id("flow", flow.name)
         if link.owner is not None:
             check_id("owner", link.owner)
-        self._encoding = compose.encode(core, run_id, inputs, root="inputs")
+        self._encoding = compose.encode(core, run_id, inputs, "inputs", link.owner)
         self._facts: dict[str, Any] = {
             **flow.stamp,
             "structure": flow.structure,

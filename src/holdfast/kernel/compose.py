@@ -92,7 +92,7 @@ def save(
     draft = Draft(
         _CHECKPOINT,
         _RUN_STATUS[status],
-        encode(core, run, state),
+        encode(core, run, state, owner=owner),
         KEEP,
         step,
         None if step_index is None else _whole("step_index", step_index),
@@ -121,9 +121,14 @@ def given_or_new(core: Core, given: str | None) -> str:
     return check_id("run_id", given)
 
 
-def encode(core: Core, run: str, state: object, root: str = "state") -> bytes:
-    """The state as it is stored. Raises `SerializeError` and `StateTooLargeError`."""
-    encoding = core.withholding.encode(run, state, root)
+def encode(
+    core: Core, run: str, state: object, root: str = "state", owner: str | None = None
+) -> bytes:
+    """The state as it is stored. Raises `SerializeError` and `StateTooLargeError`.
+
+    `owner` is that of a run that is about to begin.
+    """
+    encoding = core.withholding.encode(run, state, root, owner)
     size = len(encoding)
     if size > core.settings.max_state_bytes:
         raise StateTooLargeError(run, size, core.settings.max_state_bytes)

@@ -19,7 +19,7 @@ from holdfast.kernel.draft import Draft
 from holdfast.kernel.pages import pass_by
 from holdfast.kernel.store_view import real_store
 from holdfast.kernel.tip import Tip
-from holdfast.keys.data_keys import ID_BYTES
+from holdfast.keys.data_keys import ID_BYTES, DataKeys, KeyRow
 from holdfast.model import CUT_OVER, Entry, Kind, Status, verdict_journal
 
 if TYPE_CHECKING:
@@ -91,13 +91,26 @@ def _append(journals: Journals, draft: Draft) -> None:
                 return
 
 
+def data_keys(journals: Journals) -> DataKeys:
+    """The data keys of a store; without a keyring, as they are stored."""
+    sealer = journals.sealer
+    if sealer is not None and sealer.keys is not None:
+        return sealer.keys
+    return DataKeys(journals.store, None, journals.clock, journals.entropy)
+
+
+def key_rows(journals: Journals, run: str) -> list[KeyRow]:
+    """The wrapped data keys that a run, or encrypted fields in it, need."""
+    rows = map(data_keys(journals).row, owners_of(journals, run))
+    return [row for row in rows if row.wrapped]
+
+
 def take_keys(source: Journals, target: Journals, run: str) -> None:
     """Let a target read a run that is about to be copied there: its keys, or that it has none."""
+    for row in key_rows(source, run):
+        data_keys(target).take_over(row)
     if source.sealer is None or target.sealer is None:
         return
-    if source.sealer.keys is not None and target.sealer.keys is not None:
-        for owner in owners_of(source, run):
-            target.sealer.keys.take_over(source.sealer.keys.row(owner))
     for name in (run, verdict_journal(run)):
         end = source.cut_over.end_of(name)
         if end is not None and target.cut_over.end_of(name) is None:

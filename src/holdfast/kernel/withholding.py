@@ -23,11 +23,9 @@ from holdfast.seams import on_fork
 
 if TYPE_CHECKING:
     from holdfast.kernel.journal import Journals
+    from holdfast.keys.sealing import Sealer
 
 _MOST: Final = 1_000  # values that are kept in mind, and fields that were encrypted
-
-Seal = Callable[[str, str, bytes], bytes]
-"""Encrypts a field, given its run, its path and its encoding."""
 
 
 class Hidden:
@@ -63,24 +61,28 @@ class Withholding:
         self,
         journals: Journals,
         hidden: Hidden,
-        seal: Seal | None = None,
-        open_field: Callable[[Encrypted], bytes] | None = None,
+        sealer: Sealer | None = None,
     ) -> None:
         self._journals = journals
         self._secrets = hidden.secrets
         self._encrypted = hidden.encrypted
-        self._seal = seal
+        self._sealer = sealer
         self._known: OrderedDict[frozenset[str], revealed.Revealed] = OrderedDict()
-        self._sealed: OrderedDict[tuple[str, str], tuple[bytes, bytes]] = OrderedDict()
+        self._sealed: OrderedDict[tuple[str, str], tuple[bytes, Encrypted]] = OrderedDict()
         self._reset()
         on_fork(self._reset)
-        journals.sources = Sources(hidden.secrets_from, open_field, self._note)
+        opened = None if sealer is None else sealer.open_field
+        journals.sources = Sources(hidden.secrets_from, opened, self._note)
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
 
-    def encode(self, run: str, value: object, root: str) -> bytes:
-        """The value as it is stored, carrying in memory what is not. Raises `SerializeError`."""
+    def encode(self, run: str, value: object, root: str, owner: str | None = None) -> bytes:
+        """The value as it is stored, carrying in memory what is not. Raises `SerializeError`.
+
+        The keys of `owner` encrypt its fields; those of the run's owner unless it is given. To find
+        that out, and the keys, it may block once for a run.
+        """
         if not (self._secrets or self._encrypted) or self._journals.live:
             return self._journals.encode(value, root=root)
         packed = values.encode(value, root=root)
@@ -99,7 +101,7 @@ class Withholding:
             plain = values.encode(part, root=path)
             kept[path] = plain
             self._note(part, path)
-            return Encrypted(path, self._ciphertext(run, path, bytes(plain)))
+            return self._encrypt(run, owner, path, bytes(plain))
 
         tree = self._replaced(packed, withhold, encrypt)
         if not kept:
@@ -126,19 +128,25 @@ class Withholding:
                 tree = path.replaced(tree, make)
         return tree
 
-    def _ciphertext(self, run: str, path: str, plain: bytes) -> bytes:
+    def _encrypt(self, run: str, owner: str | None, path: str, plain: bytes) -> Encrypted:
         """The encrypted field; the same again for the same value, so that deltas stay small."""
-        assert self._seal is not None
+        assert self._sealer is not None
         with self._lock:
             known = self._sealed.get((run, path))
         if known is not None and known[0] == plain:
             return known[1]
-        sealed = self._seal(run, path, plain)
+        whose = self._owner_of(run) if owner is None else owner
+        sealed = self._sealer.seal_field(run, whose, path, plain)
+        made = Encrypted(path, run, whose, sealed)
         with self._lock:
-            self._sealed[run, path] = plain, sealed
+            self._sealed[run, path] = plain, made
             while len(self._sealed) > _MOST:
                 self._sealed.popitem(last=False)
-        return sealed
+        return made
+
+    def _owner_of(self, run: str) -> str | None:
+        tip = self._journals.tip(run) or self._journals.fetch_tip(run, with_state=False)
+        return tip.owner
 
     def _note(self, value: Any, path: str) -> None:
         """Keep a value out of error messages for as long as this is in use."""

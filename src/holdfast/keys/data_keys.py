@@ -17,7 +17,12 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.codec import envelope
 from holdfast.codec.meta import Meta, dump_meta
-from holdfast.errors import CheckpointCorruptedError, KeyDestroyedError, OutcomeUnknownError
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    KeyDestroyedError,
+    KeyMissingError,
+    OutcomeUnknownError,
+)
 from holdfast.keys.keyring import KEY_BYTES, Keyring
 from holdfast.model import KEYS, Entry, Kind, Status, key_journal
 from holdfast.seams import Clock, Entropy, fault, on_fork
@@ -47,10 +52,11 @@ class KeyRow(NamedTuple):
 class DataKeys:
     """Reads, makes, wraps anew and destroys the data keys of one store. Blocks, thread-safe."""
 
-    def __init__(self, store: Store, ring: Keyring, clock: Clock, entropy: Entropy) -> None:
-        self._store = ring.data_keys or store
+    def __init__(self, store: Store, ring: Keyring | None, clock: Clock, entropy: Entropy) -> None:
+        """Without a ring, wrapped keys can be read and copied."""
+        self._store = store if ring is None else ring.data_keys or store
         self._apart = self._store is not store
-        self._ring = ring
+        self._given = ring
         self._clock = clock
         self._entropy = entropy
         self._reset()
@@ -62,7 +68,13 @@ class DataKeys:
 
     def elsewhere(self, store: Store) -> DataKeys:
         """The data keys of another store, under the same ring."""
-        return DataKeys(store, self._ring, self._clock, self._entropy)
+        return DataKeys(store, self._given, self._clock, self._entropy)
+
+    @property
+    def _ring(self) -> Keyring:
+        if self._given is None:
+            raise KeyMissingError("")
+        return self._given
 
     def known(self, owner: str | None) -> DataKey | None:
         """The key that encrypts for this owner, if it was read before. Does not block."""
@@ -85,19 +97,24 @@ class DataKeys:
 
         Raises `KeyMissingError`, `KeyDestroyedError`, `WrongKeyError`.
         """
-        for key in self._known.get(entry.owner or "", ()):
+        return self.named(entry.run, entry.owner, key_id, entry.seq)
+
+    def named(self, run: str, owner: str | None, key_id: bytes, seq: int | None = None) -> DataKey:
+        """The key of this id that something of a run of this owner was encrypted with.
+
+        Raises as `find` does.
+        """
+        for key in self._known.get(owner or "", ()):
             if key.id == key_id:
                 return key
-        row = self.row(entry.owner)
+        row = self.row(owner)
         for key in self._learn(row):
             if key.id == key_id:
                 return key
         if key_id.hex() in row.destroyed:
-            raise KeyDestroyedError(
-                entry.run, entry.seq, "its owner was forgotten, and the key destroyed"
-            )
+            raise KeyDestroyedError(run, seq, "its owner was forgotten, and the key destroyed")
         reason = f"the data key {key_id.hex()} that it was encrypted with is not in this store"
-        raise CheckpointCorruptedError(entry.run, entry.seq, reason)
+        raise CheckpointCorruptedError(run, seq, reason)
 
     def is_current(self, owner: str | None, key_id: bytes) -> bool:
         """Whether the key with this id was not destroyed by now."""

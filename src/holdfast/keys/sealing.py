@@ -21,6 +21,7 @@ import ormsgpack
 
 from holdfast.codec.envelope import Front, Stored
 from holdfast.codec.meta import CLEAR, SEALED_KEY, SealedText, dump_meta
+from holdfast.codec.secrets import Encrypted
 from holdfast.codec.wrapping import SEALED, SIGNED, TAG
 from holdfast.errors import CheckpointCorruptedError, HoldfastError, KeyMissingError, SignatureError
 from holdfast.keys.crypto import NONCE, aes_gcm, expand, nonces, opens, tagger
@@ -270,9 +271,18 @@ class Sealer:
         key = self._run_key(run, self.keys.known(owner) or self.keys.newest(owner))
         return key.seal(plain, _FIELD + name.encode())
 
-    def open_field(self, entry: Entry, name: str, sealed: bytes) -> bytes:
+    def open_field(self, field: Encrypted) -> bytes:
         """What `seal_field` was given. Raises as `open` does. Blocks."""
-        return self._opened(entry, sealed, _FIELD + name.encode(), f"field {name}")
+        assert self.keys is not None
+        key_id = field.data[:ID_BYTES]
+        key = self._runs.get((field.run, key_id))
+        if key is None:
+            key = self._run_key(field.run, self.keys.named(field.run, field.owner, key_id))
+        plain = key.open(field.data, _FIELD + field.path.encode())
+        if plain is None:
+            reason = f"its field {field.path} was altered, or belongs elsewhere"
+            raise CheckpointCorruptedError(field.run, None, reason)
+        return plain
 
     def _key_of(self, entry: Entry, content: bytes) -> RunKey:
         """The key of the run that this was encrypted with."""

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from holdfast import markup
 from holdfast.codec import readable
+from holdfast.codec.redaction import MAP, hidden, is_secret, redacted, value_of_a_secret
 from holdfast.codec.summaries import changed, for_people, is_summarised, summary
 
 Path = tuple[str | int, ...]
@@ -24,6 +25,15 @@ class Change(NamedTuple):
     path: Path
     old: Any
     new: Any
+    is_secret: bool = False  # by the name that stands beside a "value", as in lists of headers
+
+    def redacted(self) -> Change:
+        """The change without what looks like a secret."""
+        # Of a pair in a map whose keys are no texts, the key is not known here.
+        names = [part for part in self.path if isinstance(part, str)]
+        hide = self.is_secret or MAP in names or any(map(is_secret, names))
+        show = hidden if hide else redacted
+        return self._replace(old=show(self.old), new=show(self.new))
 
     @property
     def where(self) -> str:
@@ -58,6 +68,10 @@ class Diff(NamedTuple):
     old_id: str
     new_id: str
     changes: tuple[Change, ...]
+
+    def redacted(self) -> Diff:
+        """The difference without what looks like a secret."""
+        return self._replace(changes=tuple(change.redacted() for change in self.changes))
 
     @property
     def patch(self) -> list[dict[str, Any]]:
@@ -98,6 +112,12 @@ def _changes(path: Path, old: Any, new: Any) -> Iterator[Change]:
         if not _same(old, new):
             yield Change("replace", path, old, new)
     elif isinstance(old, dict) and isinstance(new, dict):
+        secret = value_of_a_secret(old) or value_of_a_secret(new)
+        if secret is not None:
+            yield from _changes(path, _without(old, secret), _without(new, secret))
+            for change in _changes(path, _only(old, secret), _only(new, secret)):
+                yield change._replace(is_secret=True)
+            return
         for key, value in old.items():
             if key not in new:
                 yield Change("remove", (*path, key), value, None)
@@ -110,6 +130,14 @@ def _changes(path: Path, old: Any, new: Any) -> Iterator[Change]:
         yield from _list_changes(path, old, new)
     elif not _same(old, new):
         yield Change("replace", path, old, new)
+
+
+def _without(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: item for key, item in fields.items() if key != name}
+
+
+def _only(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    return {name: fields[name]} if name in fields else {}
 
 
 def _list_changes(path: Path, old: list[Any], new: list[Any]) -> Iterator[Change]:

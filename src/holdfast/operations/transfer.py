@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 from holdfast.codec import envelope, readable, wrapping
 from holdfast.codec.meta import Meta, SealedText, dump_meta
 from holdfast.errors import BoundOwnerError, CheckpointCorruptedError, CheckpointNotFoundError
+from holdfast.kernel import keyed
 from holdfast.kernel.branches import FEW
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import is_stub
@@ -142,10 +143,8 @@ def _section(
 
 def _keys_of(journals: Journals, run_id: str) -> dict[str, Any]:
     """The wrapped data keys that an encrypted run needs: who has the keyring can read it."""
-    if journals.sealer is None or journals.sealer.keys is None:
-        return {}
-    rows = (journals.sealer.keys.row(owner) for owner in owners_of(journals, run_id))
-    return {"data_keys": [[row.owner, row.wrapped] for row in rows]}
+    rows = keyed.key_rows(journals, run_id)
+    return {"data_keys": [[row.owner, row.wrapped] for row in rows]} if rows else {}
 
 
 def import_run(core: Core, path: str | os.PathLike[str]) -> str:
@@ -242,12 +241,11 @@ def _scratch(core: Core, path: Path, run_id: str, lines: list[Numbered], keys: o
     largest = core.settings.max_state_bytes
     source = core.journals
     sealer = None if source.sealer is None else source.sealer.elsewhere(store)
-    if sealer is not None and sealer.keys is not None:
-        for row in _key_rows(path, keys):
-            sealer.keys.take_over(row)
     scratch = Journals(
         store, writer_for(store), source.clock, source.entropy, largest_state=largest, sealer=sealer
     )
+    for row in _key_rows(path, keys):
+        keyed.data_keys(scratch).take_over(row)
     for name in (run_id, verdict_journal(run_id)):
         if store.last(name) is not None:
             for problem in examine(scratch, name).problems:

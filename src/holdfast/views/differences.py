@@ -10,7 +10,6 @@ from holdfast.codec.summaries import is_summarised
 from holdfast.errors.base import one_line
 from holdfast.operations.diff import Change, Diff
 from holdfast.views.legible import Text, escaped, preview
-from holdfast.views.redaction import redacted_diff
 
 MOST: Final = 300
 """Changes that are shown at once."""
@@ -53,7 +52,7 @@ class Differences(NamedTuple):
 
 def differences(diff: Diff, old: Any, *, messages: bool = False, most: int = MOST) -> Differences:
     """What a page shows of a difference; `old` is the state before."""
-    shown = redacted_diff(diff._replace(changes=diff.changes[:most]))
+    shown = diff._replace(changes=diff.changes[:most]).redacted()
     by_word = _BY_WORD
     found: list[Difference] = []
     for change in shown.changes:

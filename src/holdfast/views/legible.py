@@ -8,7 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
-from holdfast.codec.redaction import HIDDEN, redacted
+from holdfast.codec.redaction import (
+    HIDDEN,
+    MAP,
+    hidden,
+    is_secret,
+    redacted,
+    value_of_a_secret,
+)
 from holdfast.codec.summaries import is_summarised, summary
 from holdfast.errors.base import one_line
 from holdfast.integrations.langgraph import plain
@@ -25,6 +32,7 @@ LARGEST: Final = 1_000_000
 
 _SHORT: Final = 72  # characters that fit on a line
 _BYTES: Final = "$bytes"
+_URL: Final = 600  # characters beyond a cut that may tell that a password is before it
 
 
 class Text(NamedTuple):
@@ -125,7 +133,10 @@ def escaped(part: object) -> str:
 
 
 class _Beginning:
-    """The beginning of a value: so many characters, about."""
+    """The beginning of a value: so many characters, about.
+
+    Secrets are hidden on the way: what is cut off may be what tells that something is one.
+    """
 
     def __init__(self, most: int) -> None:
         self._left = most
@@ -135,18 +146,32 @@ class _Beginning:
         """As much of it as there is room for."""
         if isinstance(tree, str):
             self.is_cut = self.is_cut or len(tree) > self._left
-            tree = tree[: self._left + 1]
-            self._left -= len(tree)
-            return tree
+            shown: str = redacted(tree[: self._left + _URL])[: self._left + 1]
+            self._left -= len(shown)
+            return shown
         if isinstance(tree, dict) and (is_summarised(tree) or _BYTES in tree):
             self._left -= _SHORT
             return tree
         if isinstance(tree, dict):
-            return {key: self.of(tree[key]) for key in self._first(tree)}
+            named = value_of_a_secret(tree)
+            return {key: self._item(key, tree[key], named) for key in self._first(tree)}
         if isinstance(tree, list):
             return [self.of(item) for item in self._first(tree)]
         self._left -= len(str(tree))
         return tree
+
+    def _item(self, key: str, item: Any, named: str | None) -> Any:
+        if is_secret(key) or key == named:
+            return self.of(hidden(item))
+        if key != MAP or not isinstance(item, list):
+            return self.of(item)
+        return [self._pair(pair) for pair in self._first(item)]
+
+    def _pair(self, pair: Any) -> Any:
+        match pair:
+            case [str() as key, value] if is_secret(key):
+                return [key, self.of(hidden(value))]
+        return self.of(pair)
 
     def _first(self, items: Iterable[T]) -> Iterator[T]:
         for item in items:

@@ -13,6 +13,7 @@ from holdfast.checkpoint import Checkpoint, RunInfo
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec import readable
 from holdfast.codec.ascii_json import to_ascii
+from holdfast.codec.redaction import AsIs, redacted
 from holdfast.codec.summaries import for_people
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import FAIL, Question
@@ -111,7 +112,7 @@ class Tools:
         """
         self._scope.find(self._cp, run_id)
         found = self._load(run_id, seq)
-        part = select(for_people(readable.to_json(_state(found))), path, max(0, offset))
+        part = select(for_people(redacted(readable.to_json(_state(found)))), path, max(0, offset))
         state, cut = shorten(part)
         return to_ascii(
             {
@@ -128,7 +129,7 @@ class Tools:
         self._scope.find(self._cp, run_id)
         a, b = self._load(run_id, old), self._load(run_id, new)
         found = diff_values(_state(a), _state(b), a.checkpoint_id, b.checkpoint_id)
-        patch, cut = shorten(for_people(found.patch))
+        patch, cut = shorten(for_people(found.redacted().patch))
         return to_ascii({"old": found.old_id, "new": found.new_id, "patch": patch, "cut": cut})
 
     def list_questions(self, run_id: str | None = None) -> str:
@@ -233,10 +234,10 @@ def _question(question: Question, most: int) -> dict[str, Any]:
     default = None if question.default is FAIL else readable.to_json(question.default)
     limits = {
         "prompt": (question.prompt, _PROMPT),
-        "schema": (readable.to_json(question.schema), most),
+        "schema": (redacted(AsIs(readable.to_json(question.schema) or {})), most),
         "assignees": (list(question.assignees), _NOTE),
-        "default": (default, _NOTE),
-        "shown": (readable.to_json(question.shown), most),
+        "default": (redacted(default), _NOTE),
+        "shown": (redacted(readable.to_json(question.shown)), most),
     }
     values = {name: shorten(value, min(limit, most)) for name, (value, limit) in limits.items()}
     return {

@@ -10,7 +10,6 @@ from holdfast.integrations.mcp.limits import select
 from holdfast.model import checkpoint_id
 from holdfast.views import comparing, runs
 from holdfast.views import run as one_run
-from holdfast.views.redaction import redacted_diff
 from holdfast.web.api.capping import capped
 from holdfast.web.api.declaring import MOST_SEQ, Call, flag, get, limit, number, text
 from holdfast.web.api.problems import ProblemError
@@ -99,7 +98,7 @@ def diff_checkpoints(call: Call, run: RunInfo, a: str, b: str) -> dict[str, Any]
     cp = call.site.cp
     places = [runs.find_place(cp, run.run_id, where) for where in (a, b)]
     found = comparing.compare(cp, run, *places)
-    document = found._replace(diff=redacted_diff(found.diff)).document()
+    document = found._replace(diff=found.diff.redacted()).document()
     document["patch"], cut = capped(document["patch"])
     return document | {"cut": cut}
 
