@@ -167,14 +167,18 @@ class DataKeys:
         """Keep the keys of another store, with which copies of its runs are encrypted.
 
         Raises `KeyMissingError`, `WrongKeyError` if the ring can't open them: with one such key
-        among them, nothing of the owner could be read.
+        among them, nothing of the owner could be read. Without a ring, only keys that were made
+        here before, or all of an owner's, are taken.
         """
-        for _ in self._unwrapped(other):
-            pass
+        if self._given is not None:
+            for _ in self._unwrapped(other):
+                pass
         while True:
             row = self.row(other.owner)
             own = {key[0] for key in row.wrapped}
             new = tuple(key for key in other.wrapped if key[0] not in own | set(row.destroyed))
+            if new and own and self._given is None:
+                raise KeyMissingError("")
             if not new or self._replace(row, (*new, *row.wrapped)):
                 return
 

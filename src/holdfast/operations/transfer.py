@@ -23,7 +23,6 @@ from holdfast.kernel.branches import FEW
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import is_stub
 from holdfast.kernel.journal import Journals
-from holdfast.kernel.keyed import owners_of
 from holdfast.kernel.pages import Damage, Found, entries_of, pass_by
 from holdfast.kernel.playback import Playback
 from holdfast.kernel.proving import Prover
