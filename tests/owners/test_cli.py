@@ -37,7 +37,7 @@ CALLS: dict[str, list[Call]] = {
         lambda of: ("--chain", of.task),
     ],
     "doctor": [lambda of: ()],
-    "attest": [lambda of: (of.task, "--sign", "key.pem")],
+    "attest": [lambda of: (of.task, "--sign-key", "key", "--out", "out.jsonl")],
     "anchor": [lambda of: ("--to", "out")],
     "remember": [lambda of: ("--file", "heads"), lambda of: ("--accept", of.saved)],
     "dry-run": [lambda of: FLOWS],
@@ -70,7 +70,7 @@ CALLS: dict[str, list[Call]] = {
         lambda of: ("--runs-older-than", "0s", "--owner", of.owner),
         lambda of: ("--keep-latest", "1"),
     ],
-    "delete": [lambda of: (of.saved, "1")],
+    "delete": [lambda of: (of.saved, "1", "--yes", "--force")],
     "rekey": [lambda of: ()],
     "forget": [
         lambda of: (of.saved, "--yes", "--force"),
@@ -97,7 +97,7 @@ def bob_alone(two_in_file: Two, monkeypatch: pytest.MonkeyPatch) -> Two:
     monkeypatch.setenv("HOLDFAST_STORE", two_in_file.store.url)
     with hf.SyncCheckpointer(two_in_file.store) as cp:
         cp.export_run(two_in_file.bob.saved, "theirs.jsonl")
-    CliRunner().invoke(holdfast, ["keygen", "--sign", "key.pem"])
+    CliRunner().invoke(holdfast, ["keygen", "--sign", "--out", "key"])
     return two_in_file
 
 

@@ -98,7 +98,10 @@ class OwnerView(StoreView):
         """
         if change.run_id is None or change.status == Status.DELETED:
             return ANY_RUN
-        return change if self.sees(change.run_id) else None
+        head = _head(self.beneath, change.run_id)
+        if head is None or erases(head):
+            return ANY_RUN
+        return change if self._owner_of(head) == self.owner else None
 
     def _owner_of(self, head: Entry) -> str | None:
         """The owner of a run with this head. A damaged one may not say it."""

@@ -95,10 +95,9 @@ class RememberedHeads:
             if head is not None and (head.seq, head.digest) == (known.seq, known.digest):
                 return
             found = find(journals, known)
-            if not found.ok and not (found.fate == "damaged" and head is None):
-                bound = owner_view(journals.store)
-                if bound is None or bound.sees(known.run):
-                    raise self._rewound(known, found)
+            unread = found.fate == "damaged" and head is None
+            if not found.ok and not unread and _is_to_be_seen(journals, known.run):
+                raise self._rewound(known, found)
         if head is not None:
             self.note(head)
 
