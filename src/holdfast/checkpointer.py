@@ -113,6 +113,7 @@ class _Operations(HasOperations):
     verify_chain = reads(verifying.verify_chain)
     anchor = reads(anchoring.anchor)
     verify_anchor = reads(anchor_checks.verify_anchor)
+    prove_anchored = reads(anchor_checks.prove_anchored)
     check_remembered = reads(remembered.check_remembered)
     accept_history = reads(remembered.accept_history)
     attest = reads(attesting.attest)

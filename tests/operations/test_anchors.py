@@ -393,3 +393,41 @@ def test_an_owner_neither_makes_nor_checks_anchors(tmp_path: Path) -> None:
         for call in (cp.anchor, cp.verify_anchor):
             with pytest.raises(hf.AnchorError, match="bound to none"):
                 call(tmp_path / "anchors.jsonl")
+
+
+def test_one_run_is_proved_against_the_root_without_the_others(tmp_path: Path) -> None:
+    anchors, export = tmp_path / "anchors.jsonl", tmp_path / "run.jsonl"
+    for count in (1, 2, 3, 7, 8):
+        with hf.SyncCheckpointer(MemoryStore()) as cp:
+            for n in range(count):
+                cp.save(f"run-{n}", {"n": n})
+            made = cp.anchor(anchors)
+            for n in range(count):
+                proof = cp.prove_anchored(anchors, f"run-{n}")
+                assert cp.verify_anchor(proof, root=made.root).ok
+            cp.export_run(f"run-{count - 1}", export)
+    path = tmp_path / "proof.json"
+    path.write_bytes(proof.line())
+    with hf.SyncCheckpointer("memory://") as auditor:
+        with pytest.raises(hf.AnchorError, match="another root"):
+            auditor.verify_anchor(path, root="00" * 32)
+        (problem,) = auditor.verify_anchor(path, root=made.root).problems
+        assert (problem.run_id, problem.what) == ("run-7", "removed")
+        auditor.import_run(export)
+        assert auditor.verify_anchor(path, root=made.root).ok
+        others = (
+            proof._replace(place=proof.place - 1),
+            proof._replace(place=proof.anchor.heads),
+            proof._replace(path=proof.path[:-1]),
+            proof._replace(path=(*proof.path, "00" * 32)),
+            proof._replace(path=("x", *proof.path[1:])),
+            proof._replace(head=proof.head._replace(seq=0)),
+            proof._replace(anchor=proof.anchor._replace(heads=8)),
+            proof._replace(anchor=proof.anchor._replace(store_id="x")),
+        )
+        for other in others:
+            with pytest.raises(hf.AnchorError, match="was changed"):
+                auditor.verify_anchor(other)
+        path.write_bytes(proof.line().replace(b'"place"', b'"no"'))
+        with pytest.raises(hf.AnchorError, match="no proof"):
+            auditor.verify_anchor(path)

@@ -20,6 +20,7 @@ from holdfast.kernel.reader import all_runs
 from holdfast.kernel.store_id import known_store_id
 from holdfast.model import HIDDEN
 from holdfast.operations.anchor_files import Anchor, Section, heads_in, sections
+from holdfast.operations.anchor_proofs import FIRST, AnchorProof, make
 from holdfast.operations.anchoring import anchors_run, opened_beside, refuse_bound
 from holdfast.operations.copying import Progress, unseen
 from holdfast.operations.iterating import iter_states
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 Lines = str | os.PathLike[str] | Store | Iterable[bytes]
 """Where anchors are: a file, another store by URL or as an object, or the lines themselves."""
+
 
 OTHER_STORE: Final = "other store"
 _COUNTS: Final = ("heads", "deleted", "expired", "skipped", "older")
@@ -81,9 +83,23 @@ class AnchorReport(NamedTuple):
         }
 
 
+def prove_anchored(
+    core: Core, source: Lines, run_id: str, *, root: str | bytes | None = None
+) -> AnchorProof:
+    """A proof that a run was in an anchor: for who knows the root, and not the other runs.
+
+    Of the newest anchor, or of the one with this `root`. Give it to `verify_anchor` of a store
+    that has the run, such as one that it was imported to. Raises `AnchorError` if it is not in it.
+    """
+    refuse_bound(core)
+    with _opened(core, source, root is not None) as (file, where):
+        (section,) = _chosen(sections(file, where)[0], where, False, root)
+        return make(section.anchor, list(heads_in(file, section, where)), run_id)
+
+
 def verify_anchor(
     core: Core,
-    source: Lines,
+    source: Lines | AnchorProof,
     *,
     every: bool = False,
     root: str | bytes | None = None,
@@ -93,7 +109,7 @@ def verify_anchor(
     """Compare the store with what `anchor` wrote: with the newest of them, or with `every` one.
 
     With `root`, with the anchor that has this root, which was published elsewhere. With `trusted`,
-    or if the checkpointer trusts only signed entries, anchors must be signed, too. `source` is what `anchor` was given as `to`, or the lines that a function got. Finds runs that were cut off,
+    or if the checkpointer trusts only signed entries, anchors must be signed, too. `source` is what `anchor` was given as `to`, the lines that a function got, or a proof of one run. Finds runs that were cut off,
     replaced by another history or removed without a tombstone, and a store that is another one.
     Runs that were deleted, pruned, rolled back or continued since are fine.
 
@@ -101,13 +117,21 @@ def verify_anchor(
     there is no such anchor, or it was changed, and `InvalidSignatureError`.
     """
     refuse_bound(core)
+    sealer = core.journals.sealer
+    trusts: Trusts | None = trusted or (None if sealer is None else sealer.trusts)
     problems: dict[AnchorProblem, None] = {}
     counts: Counter[str] = Counter()
+    proof = _as_proof(source)
+    if proof is not None:
+        proof.check(None if root is None else _in_hex(root))
+        if trusts is not None:
+            proof.anchor.check_signature(trusts)
+        found = tuple(_compared(core.journals, [proof.head], counts))
+        return AnchorReport((proof.anchor,), 1, counts["deleted"], counts["expired"], 0, found)
+    assert not isinstance(source, AnchorProof)
     with _opened(core, source, every or root is not None) as (file, where):
         complete, skipped = sections(file, where)
         chosen = _chosen(complete, where, every, root)
-        sealer = core.journals.sealer
-        trusts: Trusts | None = trusted or (None if sealer is None else sealer.trusts)
         for section in chosen:
             if trusts is not None:
                 section.anchor.check_signature(trusts)
@@ -170,11 +194,29 @@ def _chosen(
     found: list[Section], where: str, every: bool, root: str | bytes | None
 ) -> list[Section]:
     if root is not None:
-        wanted = root.hex() if isinstance(root, bytes) else root.strip().lower()
+        wanted = _in_hex(root)
         found = [section for section in found if section.anchor.root == wanted]
         if not found:
             raise AnchorError(where, f"no anchor in it has the root {wanted}")
     return found if every else found[-1:]
+
+
+def _in_hex(root: str | bytes) -> str:
+    return root.hex() if isinstance(root, bytes) else root.strip().lower()
+
+
+def _as_proof(source: Lines | AnchorProof) -> AnchorProof | None:
+    """The proof of one run that was given, as such or as a file; None if it is something else."""
+    if isinstance(source, AnchorProof):
+        return source
+    if isinstance(source, Store) or not isinstance(source, str | os.PathLike):
+        return None
+    if "://" in str(source):
+        return None
+    with Path(source).open("rb") as file:
+        if file.read(len(FIRST)) != FIRST:
+            return None
+        return AnchorProof.read(FIRST + file.read(), str(source))
 
 
 @contextmanager

@@ -119,7 +119,7 @@ class Tree:
         self.leaves += 1
         size, node = 1, hashlib.sha256(b"\0" + leaf).digest()
         while self._peaks and self._peaks[-1][0] == size:
-            node = _joined(self._peaks.pop()[1], node)
+            node = joined(self._peaks.pop()[1], node)
             size *= 2
         self._peaks.append((size, node))
 
@@ -129,11 +129,12 @@ class Tree:
             return hashlib.sha256().digest()
         *others, (_, node) = self._peaks
         for _, left in reversed(others):
-            node = _joined(left, node)
+            node = joined(left, node)
         return node
 
 
-def _joined(left: bytes, right: bytes) -> bytes:
+def joined(left: bytes, right: bytes) -> bytes:
+    """The node above two others."""
     return hashlib.sha256(b"\1" + left + right).digest()
 
 
