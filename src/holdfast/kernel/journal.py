@@ -5,20 +5,18 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from holdfast.codec import envelope, readable, values, wrapping
+from holdfast.codec import envelope, wrapping
 from holdfast.codec.chain import REACH, pack, whole
-from holdfast.codec.live import LiveValues
-from holdfast.codec.secrets import Sources
 from holdfast.errors import CheckpointCorruptedError, EntriesLostError, UnknownFormatError
 from holdfast.kernel import keyed
 from holdfast.kernel.draft import KEEP, Draft
 from holdfast.kernel.owner_view import owner_view
 from holdfast.kernel.pages import damaged_at
-from holdfast.kernel.reader import Reader
 from holdfast.kernel.ticket import Ticket
 from holdfast.kernel.tip import Tip
+from holdfast.kernel.values import ValueReader
 from holdfast.kernel.writer import Writer
 from holdfast.keys.sealing import EntryGuard, Sealer
 from holdfast.logs import logger
@@ -34,7 +32,7 @@ log = logger()
 CACHE_BYTES: Final = 64 << 20
 
 
-class Journals(Reader):
+class Journals(ValueReader):
     """Grows and reads journals. Thread-safe; blocks only in the methods that say so."""
 
     def __init__(
@@ -48,6 +46,7 @@ class Journals(Reader):
         sealer: Sealer | None = None,
     ) -> None:
         super().__init__(store, largest_state, sealer)
+        self._flags = wrapping.READABLE if self.is_readable else 0
         self.writer = writer
         self._bound = owner_view(store)
         self.owner = None if self._bound is None else self._bound.owner
@@ -55,30 +54,10 @@ class Journals(Reader):
         self.entropy = entropy
         self._cache_bytes = cache_bytes
         self._begun = False  # whether the store knows since when there is a key, if there is one
-        self.sources = Sources()  # of values that are not stored
-        if self.is_readable:
-            self.encode, self.decode = _encode_readable, self._decode_readable
-            self.decode_data = _decode_readable_data
-            self._flags = wrapping.READABLE
-        else:
-            self.encode, self.decode = values.encode, self._decode_packed
-            self.decode_data = values.decode_data
-            self._flags = 0
-        self.live = False  # any value may be saved, and none is stored
         self.told: Callable[[Ticket], None] | None = None  # of the outcome of every save
         self.remembered: RememberedHeads | None = None  # outside of the store
         self._reset()
         on_fork(self._reset)
-
-    def keep_live(self) -> None:
-        """Keep what can't be stored as it is. Only for a store in memory that nobody else uses."""
-        kept = LiveValues(self._decode_packed)
-        self.live, self.encode, self.decode = True, kept.encode, kept.decode
-        self.decode_data = kept.decode_data
-
-    def keep_coded(self) -> None:
-        """Let what codecs stored be data (`Coded`): for tools that have no types of a program."""
-        self.decode = self.decode_data
 
     def check_free(self, run: str, drafts: Sequence[Draft]) -> None:
         """Raise `RunTakenError` if a run of another owner has the id. Blocks.
@@ -95,19 +74,9 @@ class Journals(Reader):
         if self._bound is not None:
             self._bound.check_given(owner)
 
-    def _decode_packed(self, data: bytes) -> Any:
-        return values.decode(data, self.sources)
-
-    def _decode_readable(self, data: bytes) -> Any:
-        return readable.unpacked(data, self.sources)
-
     def new_birth(self) -> str:
         """A birth id for a run that is about to be opened."""
         return self.entropy(10).hex()
-
-    def stored_form(self, value: Any) -> Any:
-        """A value as it will be found recorded. Raises `SerializeError`."""
-        return self.decode(self.encode(value))
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
@@ -383,20 +352,6 @@ class Journals(Reader):
         self._held -= tip.held
         tip.held = 0
 
-    def value(self, run: str, seq: int, last: Entry | None = None, *, as_data: bool = False) -> Any:
-        """The value of the entry at `seq`. Raises as `decoded` does. Blocks."""
-        return self.decoded(run, seq, self.chain(run, seq, last).encoding, as_data=as_data)
-
-    def decoded(self, run: str, seq: int, encoding: bytes, *, as_data: bool = False) -> Any:
-        """What was read at this place. Raises `CheckpointCorruptedError`, `ReviveError`.
-
-        As data, what codecs stored comes as `Coded`, whether or not they are known here.
-        """
-        try:
-            return self.decode_data(encoding) if as_data else self.decode(encoding)
-        except ValueError as error:
-            raise CheckpointCorruptedError(run, seq, f"it can't be decoded: {error}") from None
-
     def current_state(self, head: Entry) -> bytes:
         """The encoded state that this head stands on; from memory if it is the one we know."""
         with self._lock:  # the tip moves on with every save
@@ -433,11 +388,3 @@ class Journals(Reader):
             known = self.tip(tip.run)
             if known is None or known.seq <= tip.seq:
                 self._keep(tip)
-
-
-def _encode_readable(value: object, *, root: str = "state") -> bytes:
-    return readable.packed(value, indent=1, root=root)
-
-
-def _decode_readable_data(data: bytes) -> Any:
-    return readable.loads_data(data.decode())
