@@ -90,6 +90,9 @@ class StoreView(Store):
     def poll(self, mark: object = None) -> tuple[object, list[Change]]:
         return self.beneath.poll(mark)
 
+    def scrub(self) -> None:
+        self.beneath.scrub()
+
     def survives(self) -> Survives:
         return self.beneath.survives()
 
