@@ -92,6 +92,13 @@ def cut_the_content(found: dict[str, list[Parts]]) -> dict[str, list[Parts]]:
 
 
 @attack
+def cut_all_of_the_content(found: dict[str, list[Parts]]) -> dict[str, list[Parts]]:
+    run = [*found["r"]]
+    run[HEAD] = run[HEAD]._replace(content=b"")
+    return {"r": run}
+
+
+@attack
 def change_the_content(found: dict[str, list[Parts]]) -> dict[str, list[Parts]]:
     run = [*found["r"]]
     content = run[HEAD].content
@@ -254,7 +261,12 @@ def _flipped(bit: int) -> Attack:
 for name in ("DELTA", "ZSTD", "REWRITTEN", "SEALED", "SIGNED"):
     ATTACKS[f"flip the flag {name.lower()}"] = _flipped(getattr(wrapping, name))
 
-UNSOUND = {"flip the flag delta", "flip the flag zstd", "flip the flag rewritten"}
+UNSOUND = {
+    "cut all of the content",
+    "flip the flag delta",
+    "flip the flag zstd",
+    "flip the flag rewritten",
+}
 """Those that make nonsense, which also a verification without a key finds."""
 
 

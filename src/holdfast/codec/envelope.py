@@ -92,11 +92,17 @@ class Stored(NamedTuple):
 
     @property
     def sealed(self) -> bytes:
-        """Of a sealed one: what was encrypted, without the bearings of a delta."""
+        """Of a sealed one: what was encrypted, without the bearings of a delta.
+
+        Empty if it was cut: no key opens that.
+        """
         if not self.is_delta:
             return self.content
-        _, at = varint.take(self.content, 0)
-        return self.content[varint.take(self.content, at)[1] :]
+        try:
+            _, at = varint.take(self.content, 0)
+            return self.content[varint.take(self.content, at)[1] :]
+        except ValueError:
+            return b""
 
     @property
     def tag(self) -> bytes:
