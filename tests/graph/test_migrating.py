@@ -141,6 +141,16 @@ def test_a_migration_admits_the_other_version_and_no_other_change(cp: hf.SyncChe
         run(counted(Calls(), TO_3, "ab").resume("run", store=cp))
 
 
+def test_the_final_state_of_an_older_version_is_returned_as_the_new_one_has_it(
+    cp: hf.SyncCheckpointer,
+) -> None:
+    run(Calls().line("abc").compile().run(State(), store=cp, run_id="run"))
+    later = Calls()
+    again = counted(later, TO_3).run(Counted(0, "m"), store=cp, run_id="run", resume=True)
+    assert run(again) == Counted(3, "m", ["a", "b", "c"])
+    assert later == {}
+
+
 def test_forks_and_rollbacks_reach_over_a_migration(cp: hf.SyncCheckpointer) -> None:
     run(Calls().line("abc").compile().run(State(), store=cp, run_id="run"))
     app = counted(Calls(), TO_3)

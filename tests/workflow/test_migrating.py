@@ -259,3 +259,40 @@ def test_a_migrated_workflow_may_await_other_things_between_its_steps(store: hf.
         (looked,) = engine.dry_run_sync(new)
         assert looked.ok
         assert engine.resume_sync("r", flow=new) == "one two three"
+
+
+def test_a_worker_leaves_a_run_alone_that_it_can_not_migrate_and_says_why(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+
+    @workflow("job")
+    async def old() -> int:
+        return int(await step("a").python(lambda: 1)) + int(await ask("Well?", returns=int))
+
+    def newer(migrations: hf.Migrations) -> Workflow[..., Any]:
+        @workflow("job", migrate=migrations)
+        async def new() -> int:
+            return int(await step("b").python(lambda: 2)) + int(await ask("Well?", returns=int))
+
+        return new
+
+    told: list[hf.WorkerEvent] = []
+    with hf.Engine(store) as engine:
+        with pytest.raises(hf.RunPausedError):
+            engine.run_sync(old(), run_id="r")
+        engine.answer_sync("r", 10)
+    broken = hf.Migrations(2, {1: lambda results: {"b": results["x"]}})
+    with hf.Engine(store, flows=[newer(broken)]) as engine:
+        engine.work_sync(until_idle=True, listener=told.append)
+        assert [event.event for event in told] == ["refused"]
+        assert "r@1 can't be migrated" in told[0].detail
+    with hf.SyncCheckpointer(store) as cp:
+        assert cp.store.read("r")[-1].kind == "answer", "nothing was claimed"
+    good = hf.Migrations(2, {1: lambda results: {"b": results["a"]}})
+    with hf.Engine(store, flows=[newer(good)]) as engine:
+        assert engine.work_sync(until_idle=True) == 1
+        assert engine.outcome_sync("r") == 11
+    with (
+        hf.SyncCheckpointer(store) as cp,
+        pytest.raises(hf.MigrationError, match="Give the migrations to the workflow"),
+    ):
+        cp.load("r", migrate=good)

@@ -196,7 +196,8 @@ class CheckpointManager:
     def steps_in_flight(self, task_id: str | None = None) -> list[StepInFlight]:
         """The steps that were begun and not committed, oldest first, of one task or of all.
 
-        Steps that were abandoned or rolled back are not among them.
+        Steps that were abandoned or rolled back are not among them. Their snapshots are as they were
+        given, whatever `migrate` says.
         """
         core = self._core()
         with reading.outages_named(task_id):
