@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from holdfast.codec.meta import Key, Meta
 from holdfast.codec.values import encode
-from holdfast.codec.wrapping import DELTA, READABLE, ZSTD
+from holdfast.codec.wrapping import DELTA, READABLE, SEALED, SIGNED, ZSTD
 from holdfast.model import Entry, Kind, Status
 from holdfast.stores.memory import MemoryStore
 from tests.damage.lives import LIVES
@@ -75,6 +75,10 @@ RAW = [
 ]
 """Metadata that is no object, has a key twice, no numbers, no text, or no end."""
 
+FLAGS = [
+    *(0, 0, DELTA, ZSTD, DELTA | ZSTD, READABLE),
+    *(SEALED, SEALED | DELTA, SEALED | ZSTD, SIGNED, SIGNED | SEALED, SIGNED | READABLE),
+]
 parts = st.binary(max_size=8) | st.builds(
     lambda code, data: ormsgpack.packb(ormsgpack.Ext(code, data)),
     st.integers(1, 40),
@@ -111,7 +115,7 @@ edits: st.SearchStrategy[Edit] = st.one_of(
         st.just("state"),
         st.tuples(
             contents,
-            st.sampled_from([0, 0, DELTA, ZSTD, DELTA | ZSTD, READABLE]),
+            st.sampled_from(FLAGS),
             st.sampled_from([None, None, 0, 1, 5000, 2**40, 2**62]),
         ),
     ),
