@@ -116,11 +116,13 @@ LOOKS: tuple[Look, ...] = (
 )
 
 
-def look(store: Store, run_id: str, place: Path) -> Iterator[tuple[str, Exception]]:
+def look(
+    store: Store, run_id: str, place: Path, key: hf.Keyring | None = None
+) -> Iterator[tuple[str, Exception]]:
     """Do all of it; what was raised by each, if anything was."""
     for number, one in enumerate(LOOKS):
         name = getattr(one, "__name__", "")
-        with hf.SyncCheckpointer(store, deadline=1.0) as cp:
+        with hf.SyncCheckpointer(store, deadline=1.0, key=key) as cp:
             try:
                 one(cp, run_id, place)
             except Exception as error:  # noqa: BLE001 - which one it is, is the question
