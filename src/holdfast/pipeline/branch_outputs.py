@@ -1,9 +1,10 @@
-"""What branches recorded that are under way, as this version of the pipeline has it."""
+"""Outputs of branches that are under way: beside the state, and of older versions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from typing import Any
 
 from holdfast.engine.program import Stored
 from holdfast.engine.resume.history import History
@@ -11,6 +12,31 @@ from holdfast.engine.walking import versions
 from holdfast.migrations import Place, whole
 from holdfast.model import Entry, checkpoint_id
 from holdfast.pipeline.pipeline_plan import PipelinePlan
+
+
+class With(Stored):
+    """A state, and the outputs since."""
+
+    __slots__ = ("base", "outputs")
+
+    def __init__(self, base: Stored, outputs: Mapping[str, Stored]) -> None:
+        self.base = base
+        self.outputs = outputs
+
+    @classmethod
+    def of(cls, state: Stored, more: Mapping[str, Stored]) -> With:
+        """The state with more outputs."""
+        if isinstance(state, With):
+            return cls(state.base, {**state.outputs, **more})
+        return cls(state, dict(more))
+
+    def value(self) -> Any:
+        """The state as plain data."""
+        state = self.base.value()
+        for name, output in self.outputs.items():
+            state["steps"].pop(name, None)
+            state["steps"][name] = output.value()
+        return state
 
 
 def outputs_of(

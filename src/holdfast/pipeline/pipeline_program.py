@@ -24,7 +24,7 @@ from holdfast.errors import (
     UnresolvedError,
 )
 from holdfast.model import CheckpointType, Entry, Kind, Status
-from holdfast.pipeline.branch_outputs import outputs_of
+from holdfast.pipeline.branch_outputs import With, outputs_of
 from holdfast.pipeline.conditions import ALWAYS
 from holdfast.pipeline.pipeline_plan import FAILURE, PipelinePlan
 from holdfast.pipeline.references import Scope
@@ -132,7 +132,7 @@ class PipelineProgram(WalkingProgram):
     @property
     def state(self) -> Any:
         assert self._main is not None
-        return _With.of(self._main.state, self._beside).value()
+        return With.of(self._main.state, self._beside).value()
 
     def result_so_far(
         self, status: Literal["paused", "failed"], asked: Sequence[Question] = ()
@@ -213,15 +213,15 @@ class PipelineProgram(WalkingProgram):
             then = self._times.get(visit_key(walk, name))
             walk.since.setdefault(name, self.clock.now() if then is None else then)
         self._beside[name] = stored
-        return _With.of(walk.state, {name: stored})
+        return With.of(walk.state, {name: stored})
 
     def join(self, fork: Fork) -> Task | None:
         walk = fork.walk
         places = {place for _, place in fork.arrived.values()}
         branches = [fork.arrived[target][0] for target in fork.targets]
         for branch in branches:
-            if isinstance(branch.state, _With):
-                walk.state = _With.of(walk.state, branch.state.outputs)
+            if isinstance(branch.state, With):
+                walk.state = With.of(walk.state, branch.state.outputs)
         walk.before = tuple(dict.fromkeys(name for branch in branches for name in branch.before))
         target = FAILURE if FAILURE in places else fork.join if fork.join in places else "end"
         if not walk.path:
@@ -344,31 +344,6 @@ class PipelineProgram(WalkingProgram):
         kind = CheckpointType.MANUAL_CHECKPOINT.value
         index = self._steps - 1 if self._steps else None
         return Record(Kind.CHECKPOINT, step, walk.state.value(), facts, index=index, type=kind)
-
-
-class _With(Stored):
-    """A state, and the outputs since."""
-
-    __slots__ = ("base", "outputs")
-
-    def __init__(self, base: Stored, outputs: Mapping[str, Stored]) -> None:
-        self.base = base
-        self.outputs = outputs
-
-    @classmethod
-    def of(cls, state: Stored, more: Mapping[str, Stored]) -> _With:
-        """The state with more outputs."""
-        if isinstance(state, _With):
-            return cls(state.base, {**state.outputs, **more})
-        return cls(state, dict(more))
-
-    def value(self) -> Any:
-        """The state as plain data."""
-        state = self.base.value()
-        for name, output in self.outputs.items():
-            state["steps"].pop(name, None)
-            state["steps"][name] = output.value()
-        return state
 
 
 def _outputs(names: tuple[str, ...], steps: Mapping[str, Any]) -> Any:
