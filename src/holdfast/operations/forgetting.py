@@ -78,12 +78,12 @@ def forget(
         began = not clear_empty_thread(core, value) if of == "thread" else heads_of(core, of, value)
         if began:
             raise CheckpointSaveError(value, "others began runs meanwhile; forget it again")
+        destroyed = _destroyed(core, of, value)
+        real_store(core.journals.store).scrub()  # the keys, too
     except HoldfastError as error:
         now = core.journals.clock.now()
         error.receipt = record.receipt(earlier + gone, now, complete=False)  # type: ignore[attr-defined]
         raise
-    destroyed = _destroyed(core, of, value)
-    real_store(core.journals.store).scrub()  # the keys, too
     return record.finish(earlier + gone, destroyed)
 
 

@@ -58,6 +58,7 @@ _JOURNAL: Final = f"""
     FROM entries WHERE kind IN ('checkpoint', 'result') AND size > 0;
 """  # noqa: S608 - constants only
 MIGRATIONS: Final[tuple[str, ...]] = (_JOURNAL,)  # 1: the journal, and the view for people
+_FRESH: Final = '"holdfast fresh"'
 _MAX_HEADS: Final = 50_000
 _MAX_STATEMENTS: Final = 100
 _BEFORE_COMMIT: Final = (duckdb.DataError, duckdb.ProgrammingError, duckdb.NotSupportedError)
@@ -182,18 +183,22 @@ class File:
 
     def rewrite(self) -> None:
         """Replace the file by a copy of it that holds only what is there, all or nothing."""
-        with self._lock, self.translated:
-            db = self._connection()
-            with rewritten(self.path) as fresh:
-                db.execute("CHECKPOINT")
-                (name,) = db.execute("SELECT current_database()").fetchone()
-                here = '"{}"'.format(name.replace('"', '""'))
-                db.execute("ATTACH '{}' AS fresh".format(str(fresh).replace("'", "''")))
-                try:
-                    db.execute(f"COPY FROM DATABASE {here} TO fresh")
-                finally:
-                    db.execute("DETACH fresh")
-            self._disconnect()  # only now: nobody could open the old file meanwhile
+        try:
+            with self._lock, self.translated:
+                db = self._connection()
+                with rewritten(self.path) as fresh:
+                    db.execute("CHECKPOINT")
+                    (name,) = db.execute("SELECT current_database()").fetchone()
+                    here = '"{}"'.format(name.replace('"', '""'))
+                    path = str(fresh).replace("'", "''")
+                    db.execute(f"ATTACH '{path}' AS {_FRESH}")
+                    try:
+                        db.execute(f"COPY FROM DATABASE {here} TO {_FRESH}")
+                    finally:
+                        db.execute(f"DETACH {_FRESH}")
+                self._disconnect()  # only now: nobody could open the old file meanwhile
+        except OSError as error:
+            raise StoreError(f"{self.url}: the file can't be written anew: {error}") from error
 
     def _connection(self) -> Any:
         if self._begun:
