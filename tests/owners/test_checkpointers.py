@@ -73,6 +73,13 @@ def anchored(cp: Cp, of: Asked, files: Path) -> Any:
     return cp.verify_anchor(files / "anchors")
 
 
+def proved_in_anchor(cp: Cp, of: Asked, files: Path) -> Any:
+    with hf.SyncCheckpointer(MemoryStore()) as other:
+        other.save(of.words, 1)
+        other.anchor(files / "others")
+    return cp.prove_anchored(files / "others", of.words)
+
+
 def remembered(cp: Cp, of: Asked, files: Path) -> Any:
     """What all owners remember in one file, of which a run was altered since."""
     heads = files / f"heads-{of.owner}"
@@ -141,6 +148,7 @@ CALLS: dict[str, list[Call]] = {
     "accept_history": [accepted],
     "anchor": [written(lambda cp, of, file: cp.anchor(file))],
     "verify_anchor": [anchored],
+    "prove_anchored": [proved_in_anchor],
     "dry_run": [lambda cp, of, _: cp.dry_run(hf.Migrations(2, {1: None}))],
     "attest": on_runs(attested),
     "export_run": [written(lambda cp, of, file: cp.export_run(of.saved, file))],

@@ -12,12 +12,11 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import CheckpointCorruptedError, HeadsFileError, HistoryRewoundError
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import EntryReader
-from holdfast.kernel.heads_file import HeadsFile
 from holdfast.kernel.known_heads import Found, KnownHead, find
 from holdfast.kernel.owner_view import owner_view
 from holdfast.kernel.store_id import known_store_id, store_id
@@ -26,6 +25,9 @@ from holdfast.logs import logger
 from holdfast.model import STORE_JOURNAL, Entry, is_passing
 from holdfast.seams import Clock, on_fork
 from holdfast.urls import default_heads_file, local_path
+
+if TYPE_CHECKING:
+    from holdfast.kernel.heads_file import HeadsFile
 
 log: Final = logger()
 
@@ -247,6 +249,8 @@ def remember_heads(
         path = default_heads_file()
     if path is None:
         return None
+    from holdfast.kernel.heads_file import HeadsFile  # sqlite3, which most programs do not need
+
     store = core.journals.store
     if store.inline and not store.shared:
         raise ValueError("a store in memory ends with its process: there is nothing to remember")
