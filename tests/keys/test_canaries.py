@@ -107,9 +107,21 @@ def dump(kind: str, vault: Any, place: Path) -> bytes:
             for path in place.rglob("*")
             if path.is_file() and "observed" not in path.name
         )
+    if kind == "redis":  # whose dumps are compressed
+        return repr([_value(vault._client, key) for key in vault._keys("*")]).encode()
     vault.keep()
     kept = vault._kept
     return repr([[*kept.items()] if isinstance(kept, dict) else kept]).encode()
+
+
+def _value(client: Any, key: bytes) -> Any:
+    """A key of Redis, and all that it holds."""
+    kind = client.type(key)
+    if kind == b"zset":
+        return key, client.zrange(key, 0, -1)
+    if kind == b"set":
+        return key, client.smembers(key)
+    return key, client.hgetall(key) if kind == b"hash" else client.get(key)
 
 
 def found_in(raw: bytes, names: tuple[str, ...]) -> set[str]:
@@ -118,7 +130,8 @@ def found_in(raw: bytes, names: tuple[str, ...]) -> set[str]:
 
 @pytest.mark.parametrize("kind", VAULTS)
 def test_no_byte_of_an_encrypted_store_tells_what_is_secret(kind: str, tmp_path: Path) -> None:
-    for keys, secret in (({}, set(SECRET)), ({"key": RING}, set())):
+    plain = {*SECRET} - ({"channel"} if kind == "file" else set())  # which is in base64 there
+    for keys, secret in (({}, plain), ({"key": RING}, set())):
         place = tmp_path / str(len(keys))
         place.mkdir()
         vault = VAULTS[kind](place)
