@@ -111,6 +111,19 @@ def scrubbed(text: str) -> str:
     return text
 
 
+def scrubbed_tree(tree: Any) -> Any:
+    """A value in JSON's form without the values that were revealed, in any of its texts."""
+    if not _registry.living:
+        return tree
+    if isinstance(tree, str):
+        return scrubbed(tree)
+    if isinstance(tree, list):
+        return [scrubbed_tree(item) for item in tree]
+    if isinstance(tree, dict):
+        return {scrubbed(key): scrubbed_tree(item) for key, item in tree.items()}
+    return tree
+
+
 def hidden_leaves() -> frozenset[str]:
     """The `repr` of each text and number that was revealed: no digest is made of them."""
     return frozenset().union(*_registry.leaves()) if _registry.living else frozenset()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from holdfast.codec import readable
 from holdfast.errors import ConflictError
 from holdfast.model import HIDDEN
-from holdfast.revealed import scrubbed
+from holdfast.revealed import scrubbed, scrubbed_tree
 from holdfast.store import WorkFailedError
 
 if TYPE_CHECKING:
@@ -100,9 +100,9 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, BaseException):
         return f"{type(value).__name__}: {scrubbed(_text(str, value))}"
     try:
-        return readable.to_json(value)
+        return scrubbed_tree(readable.to_json(value))
     except Exception:  # noqa: BLE001 - an event has a JSON form, whatever its value
-        return _text(repr, value)
+        return scrubbed(_text(repr, value))
 
 
 def _text(make: Callable[[Any], str], value: Any) -> str:
