@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from starlette.testclient import TestClient
 
 import holdfast as hf
 from holdfast.cli.main import holdfast
@@ -23,8 +24,11 @@ from holdfast.graph import END, Graph
 from holdfast.integrations.otel import Tracing
 from holdfast.pipeline import Pipeline
 from holdfast.telemetry import Metrics
+from holdfast.web.app import make_app
+from holdfast.web.site import Settings, Site
 from holdfast.workflow import ask, for_each, step, workflow
 
+RUNS = ("r", "failed", "saved", "g", "p")
 CANARY = re.compile(rb"canary-\w+")
 
 
@@ -119,6 +123,27 @@ async def run_all(url: str, listeners: list[Any], heard: list[str]) -> None:
         await cp.save("saved", {"key": secret("state"), "n": 1})
 
 
+def pages_of(url: str) -> dict[str, str]:
+    """The pages of the UI and the answers of the API that can be reached from the first ones."""
+    found: dict[str, str] = {}
+    todo = ["/", "/runs", "/runs/r", "/runs/saved", "/inbox"]
+    todo += [
+        f"/api/v1/runs/{run}{rest}" for run in RUNS for rest in ("", "/checkpoints", "/timeline")
+    ]
+    with hf.SyncCheckpointer(url) as cp:
+        cp.core.journals.keep_coded()
+        app = make_app(Site(cp, url, Settings()))
+        with TestClient(app, base_url="http://127.0.0.1") as client:
+            while todo and len(found) < 80:
+                path = todo.pop(0)
+                if path not in found:
+                    found[path] = client.get(path).text
+                    links = re.findall(r'(?:href|data-get|hx-get)="(/[^"#]*)"', found[path])
+                    todo += [link.replace("&amp;", "&") for link in links if "/static" not in link]
+    assert sum("secret" in text for text in found.values()) >= 5
+    return found
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "file"])
 def test_no_canary_is_stored_logged_sent_or_shown(
     kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -146,6 +171,7 @@ def test_no_canary_is_stored_logged_sent_or_shown(
         done = CliRunner().invoke(holdfast, [*words.split(), "--store", url])
         shown[words] = done.output
         assert done.exit_code in (0, 1), done.output
+    shown |= pages_of(url)
     assert "secret" in shown["show saved --json"]
     assert "<secret input>" in shown["events"]
     files = {str(file): file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
