@@ -86,12 +86,9 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         super().__init__(serde=AllowListSerializer(allow) if serde is None else checked(serde))
         if serde is not None and tuple(allow):
             raise ValueError("give allow= or serde=, not both: a serializer has its own allow-list")
-        self._checkpointer: Checkpointer | SyncCheckpointer
         self._owns = not isinstance(store, Checkpointer | SyncCheckpointer)
-        if isinstance(store, Checkpointer | SyncCheckpointer):
-            self._checkpointer = open_checkpointer(store, owner=owner).checkpointer
-        else:
-            self._checkpointer = SyncCheckpointer(store, owner=owner)
+        opened = SyncCheckpointer(store, owner=owner) if self._owns else store  # type: ignore[arg-type]
+        self._checkpointer = open_checkpointer(opened, owner=owner).checkpointer
         self._threads = Threads(lambda: self._checkpointer.core)
         self._appender = Appender(lambda: self._checkpointer.core, exclusive=exclusive)
         self._values = LastValues()
