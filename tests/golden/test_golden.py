@@ -107,7 +107,7 @@ def test_flows_go_on_where_they_were_left(cp: hf.SyncCheckpointer) -> None:
         assert counted == flows.Count(3, [0, 1, 2])
         assert flows.executed == []
         assert [run.labels for run in cp.runs(asking=True)] == [{"team": "gold"}]
-        engine.answer_sync("approved", "yes", by="ann")
+        engine.answer_sync("approved", "yes", by="golden")  # signed by the key of that name
         result = engine.run_sync(flows.approved(4), run_id="approved", resume=True)
         assert result == ["yes", 16]
         assert flows.executed == ["double 8"]
