@@ -49,6 +49,7 @@ SLOW = (
     "graph/test_interrupted.py",
     "integrations/",
     "graph/test_questions.py",
+    "keys/test_killed.py",
     "manager/test_processes.py",
     "pipeline/test_interrupted.py",
     "web/api/test_openapi.py",

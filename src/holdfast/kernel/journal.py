@@ -84,7 +84,13 @@ class Journals(ValueReader):
         self._held = 0
 
     def tip(self, run: str) -> Tip | None:
-        """What is known of the run's head without asking the store."""
+        """What is known of the run's head without asking the store, if it can be extended.
+
+        Nothing is until the store was asked whether there must be a key (`begin`).
+        """
+        return self._known(run) if self._begun else None
+
+    def _known(self, run: str) -> Tip | None:
         tip = self._tips.get(run)
         return None if tip is None or tip.broken else tip
 
@@ -131,7 +137,7 @@ class Journals(ValueReader):
         except CheckpointCorruptedError:
             tip.damaged = True
         with self._lock:
-            known = self.tip(run)
+            known = self._known(run)
             if known is not None and known.is_at_or_ahead_of(tip):
                 # Another task asked, too: there must be one tip for one head.
                 if known.lacks_state and known.seq == tip.seq:
@@ -152,7 +158,7 @@ class Journals(ValueReader):
     def _settled_tip(self, run: str) -> tuple[Tip, int] | None:
         """The tip, and its seq, if the store has acknowledged all up to there."""
         with self._lock:  # else it may have moved on to what is not even queued
-            tip = self.tip(run)
+            tip = self._known(run)
             seq = -1 if tip is None else tip.seq
         return None if tip is None or self.writer.queued(run) else (tip, seq)
 
@@ -355,7 +361,7 @@ class Journals(ValueReader):
     def current_state(self, head: Entry) -> bytes:
         """The encoded state that this head stands on; from memory if it is the one we know."""
         with self._lock:  # the tip moves on with every save
-            known = self.tip(head.run)
+            known = self._known(head.run)
             if known and known.chain and (known.seq, known.digest) == (head.seq, head.digest):
                 return known.chain.encoding
         tip = Tip(head.run, head)
@@ -373,7 +379,7 @@ class Journals(ValueReader):
         From memory if the head is the one we know; else a save behind it need not read it again.
         """
         with self._lock:
-            known = self.tip(head.run)
+            known = self._known(head.run)
             here = known is not None and (known.seq, known.digest) == (head.seq, head.digest)
             if known and known.chain and here and known.base_seq == base.seq:
                 return known.chain.encoding
@@ -385,6 +391,6 @@ class Journals(ValueReader):
     def _learn(self, tip: Tip) -> None:
         """Keep a tip that was just read, unless saves are under way behind it."""
         with self._lock:
-            known = self.tip(tip.run)
+            known = self._known(tip.run)
             if known is None or known.seq <= tip.seq:
                 self._keep(tip)
