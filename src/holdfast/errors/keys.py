@@ -53,6 +53,9 @@ class PlaintextError(CheckpointCorruptedError):
 class SignatureError(CheckpointCorruptedError):
     """The signature of an entry is not that of a trusted key, or there is none."""
 
+    def __str__(self) -> str:
+        return f"{self.run_id}@{self.seq} is refused: {self.reason}"
+
 
 class CutOverError(HoldfastError):
     """A store holds runs from before there was a key, and nobody said where they end."""
