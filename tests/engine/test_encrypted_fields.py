@@ -38,6 +38,12 @@ def opened(url: str, ring: hf.Keyring = RING) -> hf.SyncCheckpointer:
     return hf.SyncCheckpointer(url, key=ring, encrypt=["user.ssn"])
 
 
+def state_of(cp: hf.SyncCheckpointer, run: str) -> Any:
+    found = cp.load(run)
+    assert found is not None
+    return found.state
+
+
 def test_a_field_is_encrypted_and_the_rest_can_be_read(url: str, tmp_path: Path) -> None:
     with opened(url) as cp:
         cp.save("r", state())
@@ -137,3 +143,35 @@ def test_a_run_with_an_encrypted_field_is_resumed_and_copied(url: str, tmp_path:
 def test_encrypted_fields_need_a_key() -> None:
     with pytest.raises(ValueError, match="encrypt= needs key="):
         hf.SyncCheckpointer("memory://", encrypt=["a"])
+
+
+def test_forgetting_an_owner_destroys_the_key_of_its_fields(url: str) -> None:
+    with opened(url) as cp:
+        cp.save("hers", state(), owner="ann")
+        receipt = cp.forget(owner="ann")
+        assert len(receipt.keys) == 1
+        assert cp.verify_receipt(receipt).ok
+        cp.save("hers", state(), owner="ann")
+        assert state_of(cp, "hers") == state()
+
+
+def test_an_owner_is_forgotten_without_the_key_of_its_fields(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db"
+    with opened(url) as cp:
+        cp.save("hers", state(), owner="ann")
+        with hf.SyncCheckpointer(url) as other:
+            assert len(other.forget(owner="ann").keys) == 1
+        with pytest.raises(hf.KeyDestroyedError):  # it did not know, and its key is gone
+            cp.save("new", state(), owner="ann")
+        cp.save("newer", state(), owner="ann")
+        assert state_of(cp, "newer") == state()
+
+
+def test_the_keys_of_fields_are_wrapped_anew(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db"
+    with opened(url) as cp:
+        cp.save("r", state())
+    with opened(url, hf.Keyring({"2026": bytes(range(32)), "2027": bytes(32)})) as cp:
+        assert cp.rekey() == (1, 1)
+    with opened(url, hf.Keyring({"2027": bytes(32)})) as cp:
+        assert state_of(cp, "r") == state()

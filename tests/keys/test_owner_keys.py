@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
+from holdfast.kernel.keyed import destroy
 from holdfast.keys.sealing import Sealer
 from holdfast.model import key_journal
 from holdfast.stores import MemoryStore
@@ -48,7 +49,7 @@ def test_a_run_whose_key_was_destroyed_is_unreadable_and_can_be_deleted() -> Non
     store = MemoryStore()
     with keyed(store) as cp:
         cp.save("ann's", 1, owner="ann")
-        assert sealer_of(cp).destroy("ann")
+        assert destroy(cp.core.journals, "ann")
         with pytest.raises(hf.KeyDestroyedError):
             cp.load("ann's")
     with keyed(store) as cp:
@@ -82,7 +83,7 @@ def test_a_run_that_is_opened_while_its_owner_is_forgotten_is_refused_and_the_ne
 
         def forgets(*args: object, **options: object) -> list[bool]:
             store.append = append  # type: ignore[method-assign]
-            sealer_of(other).destroy("ann")
+            destroy(other.core.journals, "ann")
             return append(*args, **options)  # type: ignore[arg-type]
 
         store.append = forgets  # type: ignore[method-assign]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
+from holdfast.kernel.keyed import destroy
 from holdfast.workflow import step, workflow
 
 pytest.importorskip("duckdb")
@@ -90,9 +91,7 @@ def test_a_copy_of_the_files_without_the_key_row_can_not_be_read_any_more(
     with hf.SyncCheckpointer(backup, key=ring) as cp:
         found = cp.verify_receipt(receipt)
         assert found.leftovers == (f"the data key {receipt.keys[0]} of the owner",)
-        sealer = cp.core.journals.sealer
-        assert sealer is not None
-        sealer.destroy("ann")
+        destroy(cp.core.journals, "ann")
     with hf.SyncCheckpointer(backup, key=ring) as cp:
         with pytest.raises(hf.KeyDestroyedError):
             cp.load("hers")

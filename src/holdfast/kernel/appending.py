@@ -144,7 +144,7 @@ def _until_durable(
     while True:
         ticket = yield from attempt()
         if ticket is not None and (yield from is_durable(ticket)):
-            if ticket.entries[0].kind == Kind.OPEN and core.journals.sealer is not None:
+            if ticket.entries[0].kind == Kind.OPEN and core.journals.encrypts:
                 yield partial(confirm, core.journals, ticket.entries[0])
             return ticket
         if core.journals.clock.monotonic() > deadline:

@@ -55,9 +55,15 @@ class Journals(ValueReader):
         self._cache_bytes = cache_bytes
         self._begun = False  # whether the store knows since when there is a key, if there is one
         self.told: Callable[[Ticket], None] | None = None  # of the outcome of every save
+        self.fields: Sealer | None = None  # encrypts fields of states, and not whole entries
         self.remembered: RememberedHeads | None = None  # outside of the store
         self._reset()
         on_fork(self._reset)
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether whole entries are closed, or fields of states encrypted."""
+        return self.sealer is not None or self.fields is not None
 
     def check_free(self, run: str, drafts: Sequence[Draft]) -> None:
         """Raise `RunTakenError` if a run of another owner has the id. Blocks.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from holdfast.codec import envelope
@@ -24,6 +25,7 @@ from holdfast.model import CUT_OVER, Entry, Kind, Status, verdict_journal
 
 if TYPE_CHECKING:
     from holdfast.kernel.journal import Journals
+    from holdfast.keys.sealing import Sealer
 
 
 def begin(journals: Journals) -> None:
@@ -91,12 +93,32 @@ def _append(journals: Journals, draft: Draft) -> None:
                 return
 
 
+def ring_keys(journals: Journals) -> DataKeys | None:
+    """The data keys of a store, to be opened with a keyring; None if there is no keyring."""
+    return next((sealer.keys for sealer in _with_ring(journals)), None)
+
+
+def _with_ring(journals: Journals) -> Iterator[Sealer]:
+    """What encrypts with a keyring: whole entries, or fields of states."""
+    for sealer in (journals.sealer, journals.fields):
+        if sealer is not None and sealer.keys is not None:
+            yield sealer
+
+
 def data_keys(journals: Journals) -> DataKeys:
     """The data keys of a store; without a keyring, as they are stored."""
-    sealer = journals.sealer
-    if sealer is not None and sealer.keys is not None:
-        return sealer.keys
+    found = ring_keys(journals)
+    if found is not None:
+        return found
     return DataKeys(journals.store, None, journals.clock, journals.entropy)
+
+
+def destroy(journals: Journals, owner: str) -> tuple[str, ...]:
+    """Destroy the data keys of an owner, also without a keyring; returns their ids."""
+    gone = data_keys(journals).destroy(owner)
+    for sealer in _with_ring(journals):
+        sealer.forget(owner)
+    return gone
 
 
 def key_rows(journals: Journals, run: str) -> list[KeyRow]:
@@ -127,12 +149,15 @@ def owners_of(journals: Journals, run: str) -> set[str | None]:
 
 def confirm(journals: Journals, entry: Entry) -> None:
     """Raise `KeyDestroyedError` if the owner of a new run was forgotten while it was opened."""
-    sealer = journals.sealer
-    if sealer is None or sealer.keys is None or entry.owner is None:
+    keys = ring_keys(journals)
+    if keys is None or entry.owner is None:
         return
     stored = envelope.glance(entry)
-    if stored.is_sealed and not sealer.keys.is_current(entry.owner, stored.sealed[:ID_BYTES]):
-        sealer.forget(entry.owner)
+    known = keys.known(entry.owner)  # its fields were encrypted with this one, if any were
+    used = stored.sealed[:ID_BYTES] if stored.is_sealed else known and known.id
+    if used and not keys.is_current(entry.owner, used):
+        for sealer in _with_ring(journals):
+            sealer.forget(entry.owner)
         raise KeyDestroyedError(
             entry.run, entry.seq, "its owner was forgotten, and the key destroyed"
         )

@@ -72,6 +72,7 @@ class Withholding:
         self._reset()
         on_fork(self._reset)
         opened = None if sealer is None else sealer.open_field
+        journals.fields = sealer
         journals.sources = Sources(hidden.secrets_from, opened, self._note)
 
     def _reset(self) -> None:
@@ -133,7 +134,7 @@ class Withholding:
         assert self._sealer is not None
         with self._lock:
             known = self._sealed.get((run, path))
-        if known is not None and known[0] == plain:
+        if known is not None and known[0] == plain and self._sealer.encrypts_like(known[1]):
             return known[1]
         whose = self._owner_of(run) if owner is None else owner
         sealed = self._sealer.seal_field(run, whose, path, plain)

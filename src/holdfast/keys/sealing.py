@@ -252,13 +252,6 @@ class Sealer:
         except HoldfastError as error:
             raise SignatureError(entry.run, entry.seq, str(error)) from None
 
-    def destroy(self, owner: str) -> tuple[str, ...]:
-        """Destroy the data keys of an owner; returns their ids. Blocks."""
-        assert self.keys is not None
-        gone = self.keys.destroy(owner)
-        self.forget(owner)
-        return gone
-
     def forget(self, owner: str) -> None:
         """Drop the keys of an owner from memory: they were destroyed."""
         assert self.keys is not None
@@ -270,6 +263,12 @@ class Sealer:
         assert self.keys is not None
         key = self._run_key(run, self.keys.known(owner) or self.keys.newest(owner))
         return key.seal(plain, _FIELD + name.encode())
+
+    def encrypts_like(self, field: Encrypted) -> bool:
+        """Whether a field was encrypted with the key that is used now, as far as is known."""
+        assert self.keys is not None
+        key = self.keys.known(field.owner)
+        return key is not None and field.data.startswith(key.id)
 
     def open_field(self, field: Encrypted) -> bytes:
         """What `seal_field` was given. Raises as `open` does. Blocks."""

@@ -11,6 +11,7 @@ from holdfast.errors import (
     HoldfastError,
     RunActiveError,
 )
+from holdfast.kernel import keyed
 from holdfast.kernel.core import Core
 from holdfast.kernel.reader import all_runs
 from holdfast.kernel.store_id import known_store_id
@@ -89,21 +90,12 @@ def forget(
 
 def _has_keys(core: Core, of: Of, value: str) -> bool:
     """Whether backups may hold runs of an owner that a data key of this store still opens."""
-    sealer = core.journals.sealer
-    return (
-        of == "owner"
-        and sealer is not None
-        and sealer.keys is not None
-        and bool(sealer.keys.row(value).wrapped)
-    )
+    return of == "owner" and bool(keyed.data_keys(core.journals).row(value).wrapped)
 
 
 def _destroyed(core: Core, of: Of, value: str) -> tuple[str, ...]:
     """Destroy the data keys of an owner, if there are any; their ids."""
-    sealer = core.journals.sealer
-    if of != "owner" or sealer is None or sealer.keys is None:
-        return ()
-    return sealer.destroy(value)
+    return keyed.destroy(core.journals, value) if of == "owner" else ()
 
 
 def _nothing(core: Core, of: Of, value: str, by: str | None) -> Receipt:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from holdfast.checkpoint import to_micros
 from holdfast.codec.meta import Meta
 from holdfast.errors import CheckpointCorruptedError, HoldfastError
+from holdfast.kernel import keyed
 from holdfast.kernel.core import Core
 from holdfast.kernel.reader import all_runs
 from holdfast.kernel.store_id import known_store_id
@@ -143,10 +144,9 @@ class _Look:
 
     def at_keys(self) -> None:
         """Look for data keys that were destroyed, and are back."""
-        sealer = self._core.journals.sealer
-        if not self._receipt.keys or sealer is None or sealer.keys is None:
+        if not self._receipt.keys:
             return
-        for row in sealer.keys.rows():
+        for row in keyed.data_keys(self._core.journals).rows():
             if row.owner is not None and self._is_subject(row.owner):
                 back = {key for key, *_ in row.wrapped} & set(self._receipt.keys)
                 self.leftovers += [f"the data key {key} of the owner" for key in sorted(back)]

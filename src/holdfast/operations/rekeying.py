@@ -56,6 +56,7 @@ def _refuse_bound(core: Core) -> None:
 
 
 def _data_keys(core: Core) -> DataKeys:
-    if core.journals.sealer is None or core.journals.sealer.keys is None:
+    found = keyed.ring_keys(core.journals)
+    if found is None:
         raise KeyMissingError("")
-    return core.journals.sealer.keys
+    return found
