@@ -110,6 +110,7 @@ bench: .bench-venv/installed tools  ## speed and size, side by side with others;
 	.bench-venv/bin/python -m bench.servers --json bench/results/servers.json
 	.bench-venv/bin/python -m bench.heads --json bench/results/heads.json
 	.bench-venv/bin/python -m bench.anchors --json bench/results/anchors.json
+	.bench-venv/bin/python -m bench.keys --json bench/results/keys.json
 	.bench-venv/bin/python -m bench.workers --json bench/results/workers.json
 	.bench-venv/bin/python -m bench.langgraph --json bench/results/langgraph.json
 	.bench-venv/bin/python -m bench.listeners --json bench/results/listeners.json
