@@ -17,6 +17,7 @@ from holdfast.errors import (
 )
 from holdfast.kernel.cut_over import ends, has_runs
 from holdfast.kernel.draft import Draft
+from holdfast.kernel.entries import EntryReader
 from holdfast.kernel.pages import pass_by
 from holdfast.kernel.store_view import real_store
 from holdfast.kernel.tip import Tip
@@ -83,7 +84,7 @@ def _start_over(journals: Journals) -> None:
 
 def _append(journals: Journals, draft: Draft) -> None:
     while True:
-        tip = Tip(CUT_OVER, journals.checked_head(CUT_OVER))
+        tip = Tip(CUT_OVER, EntryReader.checked_head(journals, CUT_OVER))  # not remembered yet
         entry = journals.placed(tip, draft)
         try:
             if journals.store.append([entry])[0]:
