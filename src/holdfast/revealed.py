@@ -7,12 +7,14 @@ value is alive, and while a run is executed that revealed it. Nothing of this is
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from enum import Enum
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -135,8 +137,10 @@ def quotes_secret(text: str) -> bool:
 
 
 def _leaves(value: Any, depth: int) -> Iterator[Any]:
-    """The texts and numbers in a value."""
-    if isinstance(value, str | bytes | bytearray | int | float) and not isinstance(value, bool):
+    """The texts and numbers in a value, and in the fields of an object."""
+    if value is None or isinstance(value, bool):
+        return
+    if isinstance(value, str | bytes | bytearray | int | float):
         yield value
     elif depth < _DEEPEST and isinstance(value, dict):
         for item in value.values():
@@ -144,6 +148,23 @@ def _leaves(value: Any, depth: int) -> Iterator[Any]:
     elif depth < _DEEPEST and isinstance(value, list | tuple | set | frozenset):
         for item in value:
             yield from _leaves(item, depth + 1)
+    elif depth < _DEEPEST and not isinstance(value, type):
+        yield from _of_object(value, depth + 1)
+
+
+def _of_object(value: Any, depth: int) -> Iterator[Any]:
+    of: Any = type(value)
+    if dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from _leaves(getattr(value, field.name, None), depth)
+    elif hasattr(of, "__pydantic_fields__"):
+        yield from _leaves(vars(value), depth)
+    elif hasattr(of, "get_secret_value"):  # pydantic's own
+        yield from _leaves(value.get_secret_value(), depth)
+    elif isinstance(value, Enum):
+        yield from _leaves(value.value, depth)
+    elif of.__str__ is not object.__str__ and not hasattr(value, "__len__"):
+        yield str(value)  # of a UUID or a Decimal, for example
 
 
 def _text(leaf: Any) -> str:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import Enum
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
+from pydantic import BaseModel, SecretStr
 
 import holdfast as hf
 from holdfast.graph import END, Graph
@@ -274,3 +279,44 @@ def test_secrets_are_a_list_and_the_provider_a_mapping_or_function() -> None:
         hf.Engine("memory://", secrets_from="token")  # type: ignore[arg-type]
     with hf.SyncCheckpointer("memory://") as cp, pytest.raises(ValueError, match="give secrets to"):
         assert hf.Engine(cp, secrets=["a"]).checkpointer is cp
+
+
+class Grade(Enum):
+    TOP = VALUE
+
+
+class Login(BaseModel):
+    password: str
+
+
+@dataclass
+class Account:
+    login: Login
+
+
+@pytest.mark.parametrize(
+    ("value", "quoted"),
+    [
+        (Account(Login(password=VALUE)), lambda account: account.login.password),
+        (SecretStr(VALUE), SecretStr.get_secret_value),
+        (Grade.TOP, lambda grade: grade.value),
+        (UUID(int=4711), str),
+        (Decimal("47114711.5"), str),
+    ],
+    ids=["dataclass and model", "secret of pydantic", "enum", "uuid", "decimal"],
+)
+def test_a_secret_of_any_type_is_kept_out_of_errors(
+    value: object, quoted: Callable[[Any], str], tmp_path: Path
+) -> None:
+    @step
+    def refuse(key: hf.Secret[Any]) -> None:
+        raise ValueError(f"refused: {quoted(key.reveal())}")
+
+    @workflow
+    async def refused(key: hf.Secret[Any]) -> None:
+        await refuse(key)
+
+    with hf.Engine(tmp_path / "runs.db") as engine, pytest.raises(hf.StepFailedError) as failed:
+        engine.run_sync(refused(hf.Secret(value, name="key")), run_id="r")
+    assert "refused: <secret key>" in str(failed.value)
+    assert quoted(value).encode() not in files_of(tmp_path)
