@@ -9,11 +9,13 @@ import pytest
 
 import holdfast as hf
 from holdfast.kernel.keyed import destroy
+from holdfast.keys.data_keys import DataKeys, KeyRow
 from holdfast.keys.sealing import Sealer
 from holdfast.model import key_journal
+from holdfast.seams import SYSTEM_CLOCK, SYSTEM_ENTROPY
 from holdfast.stores import MemoryStore
 from tests import faults
-from tests.keys.forging import NEW, OLD, keyed
+from tests.keys.forging import NEW, OLD, RING, keyed
 from tests.keys.test_keyrings import BOTH, state_of
 
 
@@ -139,3 +141,23 @@ def test_data_keys_that_the_ring_cant_open_are_not_imported(tmp_path: Path) -> N
         pytest.raises(hf.WrongKeyError),
     ):
         cp.import_run(file)
+
+
+def test_a_bound_checkpointer_saves_after_another_process_forgot_its_owner() -> None:
+    store = MemoryStore()
+    with keyed(store) as other, hf.SyncCheckpointer(store, key=RING, owner="ann") as cp:
+        cp.save("first", 1)
+        other.forget(owner="ann")
+        cp.save("second", 2)
+        assert state_of(other, "second") == 2
+
+
+def test_a_data_key_opens_nothing_for_an_owner_with_the_end_of_its_owners_name() -> None:
+    store = MemoryStore()
+    with keyed(store) as cp:
+        cp.save("ann's", 1, owner="ann")
+    keys = DataKeys(store, None, SYSTEM_CLOCK, SYSTEM_ENTROPY)
+    identity, ring_key, wrapped = keys.row("ann").wrapped[0]
+    keys.take_over(KeyRow("nn", None, ((identity + b"a".hex(), ring_key, wrapped),)))
+    with keyed(store) as cp, pytest.raises(hf.CheckpointCorruptedError, match="no data keys"):
+        cp.save("nn's", 2, owner="nn")

@@ -304,7 +304,7 @@ def _opened(
         reason = f"holds {OF_CHILD!r}, as only the ids of child runs do; put '/' there, for example"
         raise InvalidIdError("run_id", run, reason)
     if core.journals.sealer is not None:
-        yield partial(core.journals.prepare, first.owner)
+        yield partial(core.journals.prepare, first.owner or core.journals.owner)
     if first.thread is not None:
         listing = (member or thread_member(run))._replace(owner=first.owner)
         yield from append(core, thread_journal(first.thread), listing)

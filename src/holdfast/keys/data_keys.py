@@ -211,6 +211,8 @@ class DataKeys:
         for key_id, name, wrapped in row.wrapped:
             try:
                 identity, sealed = bytes.fromhex(key_id), base64.b64decode(wrapped, validate=True)
+                if len(identity) != ID_BYTES:  # else it could end in the name of the owner
+                    raise ValueError(key_id)
             except (ValueError, binascii.Error):
                 raise CheckpointCorruptedError(
                     key_journal(row.owner), None, "it holds no data keys"
