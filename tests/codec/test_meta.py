@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from holdfast.checkpoint import CheckpointInfo, run_info
-from holdfast.codec.meta import Meta, dump_meta
+from holdfast.codec.meta import CLEAR, Key, Meta, dump_meta
 from holdfast.errors import CheckpointCorruptedError
-from holdfast.model import Entry
+from holdfast.model import SHARED, Entry
 
 
 def entry(meta: str) -> Entry:
@@ -72,3 +75,14 @@ def test_what_a_caller_attached_and_can_not_be_read_is_damage_of_that_entry() ->
 def test_a_time_out_of_range_is_shown_as_the_nearest_there_is(at: int, year: int) -> None:
     """Times are for people: one that was altered must not hide a list of runs."""
     assert run_info(entry("")._replace(at=at), None, None).updated_at.year == year
+
+
+def test_the_format_documents_every_key_and_every_hidden_journal() -> None:
+    root = Path(__file__).parents[2]
+    text = (root / "docs/format.md").read_text()
+    keys = {key._name for key in vars(Meta).values() if isinstance(key, Key)}
+    assert {key for key in keys | set(CLEAR) if f"`{key}`" not in text} == set()
+    model = (root / "src/holdfast/model.py").read_text()
+    journals = set(re.findall(r"\{HIDDEN\}([a-z]+)", model)) | {name[1:] for name in SHARED}
+    assert len(journals) > 10
+    assert {name for name in journals if f"U+001F `{name}`" not in text} == set()
