@@ -318,5 +318,5 @@ def test_a_secret_of_any_type_is_kept_out_of_errors(
 
     with hf.Engine(tmp_path / "runs.db") as engine, pytest.raises(hf.StepFailedError) as failed:
         engine.run_sync(refused(hf.Secret(value, name="key")), run_id="r")
-    assert "refused: <secret key>" in str(failed.value)
+    assert "refused: <secret " in str(failed.value)  # others of this value may be alive, too
     assert quoted(value).encode() not in files_of(tmp_path)
