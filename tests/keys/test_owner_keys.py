@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
+from holdfast.evidence.trust.checking import Checker
 from holdfast.kernel.keyed import destroy
 from holdfast.keys.data_keys import DataKeys, KeyRow
 from holdfast.keys.sealing import Sealer
-from holdfast.model import key_journal
+from holdfast.model import Kind, key_journal, verdict_journal
 from holdfast.seams import SYSTEM_CLOCK, SYSTEM_ENTROPY
 from holdfast.stores import MemoryStore
+from holdfast.workflow import step, workflow
 from tests import faults
 from tests.keys.forging import NEW, OLD, RING, keyed
 from tests.keys.test_keyrings import BOTH, state_of
@@ -161,3 +163,26 @@ def test_a_data_key_opens_nothing_for_an_owner_with_the_end_of_its_owners_name()
     keys.take_over(KeyRow("nn", None, ((identity + b"a".hex(), ring_key, wrapped),)))
     with keyed(store) as cp, pytest.raises(hf.CheckpointCorruptedError, match="no data keys"):
         cp.save("nn's", 2, owner="nn")
+
+
+def test_what_was_found_about_evidence_is_encrypted_with_the_key_of_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    @step(outputs=["report.txt"])
+    def write() -> None:
+        Path("report.txt").write_text("x")
+
+    @workflow
+    async def reporting() -> None:
+        await write()
+
+    store = MemoryStore()
+    with hf.Engine(store, key=hf.Keyring({"2025": OLD})) as engine:
+        engine.run_sync(reporting(), run_id="run", owner="ann")
+        core = engine.checkpointer.core
+        (head,) = [e for e in core.journals.entries("run", bodies=True) if e.kind == Kind.RESULT]
+        Checker(core, hf.EvidenceVerifier()).check(head)
+        (verdict,) = core.journals.entries(verdict_journal("run"))
+        assert verdict.owner == "ann"

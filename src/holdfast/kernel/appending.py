@@ -31,7 +31,16 @@ from holdfast.kernel.draft import Draft
 from holdfast.kernel.keyed import confirm
 from holdfast.kernel.ticket import Ticket
 from holdfast.kernel.tip import Tip
-from holdfast.model import OF_CHILD, THREADS, Entry, Kind, Status, checkpoint_id, thread_journal
+from holdfast.model import (
+    OF_CHILD,
+    THREADS,
+    VERDICTS,
+    Entry,
+    Kind,
+    Status,
+    checkpoint_id,
+    thread_journal,
+)
 
 T = TypeVar("T")
 
@@ -258,7 +267,7 @@ def why_not(
 
 def _fits_owner(draft: Draft, tip: Tip) -> bool:
     """Whether the draft names no other owner than the run has; a thread has runs of many."""
-    return draft.owner in (None, tip.owner) or tip.run.startswith(THREADS)
+    return draft.owner in (None, tip.owner) or tip.run.startswith((THREADS, VERDICTS))
 
 
 def known_tip(core: Core, run: str, draft: Draft, deadline: float) -> Op[Tip]:

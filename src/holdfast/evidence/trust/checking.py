@@ -199,9 +199,9 @@ class Checker:
         standings = standings if len(checked) == len(look.checked) else ()
         if checked and self._records and self._verifier is not None:
             digests = {entry.seq: entry.digest for entry in look.branch}
-            run = look.branch[0].run
+            one = look.branch[0]
             try:
-                recording = records.record(self._core, run, standings, checked, digests, self._by)
+                recording = records.record(self._core, one, standings, checked, digests, self._by)
                 self._core.drive(recording)
             except CheckpointCorruptedError as error:  # of the verdicts: no reason to distrust
                 _log.warning("%s; what was found now is not recorded", error)

@@ -37,13 +37,13 @@ NOTHING: Final = Findings(VerificationStatus.PENDING, None, MappingProxyType({})
 
 def record(
     core: Core,
-    run: str,
+    one: Entry,
     found: Sequence[Standing],
     checked: Iterable[tuple[BoundClaim, Verdict]],
     digests: Mapping[int, bytes],
     by: str | None = None,
 ) -> Op[Entry]:
-    """Append what was found, in one entry of the run's verdict journal.
+    """Append what was found, in one entry of the verdict journal of the run of this entry.
 
     `digests` are those of the checkpoints that `found` and `checked` speak of, and `by` is who
     had them checked, if somebody did.
@@ -61,12 +61,13 @@ def record(
         Kind.VERDICT.value,
         Status.OPEN.value,
         core.journals.encode(value),
+        owner=one.owner,  # whose key opens it, and nobody can once that is forgotten
         meta=dump_meta(
             {"checkpoints": concerned, WORKER: f"{this_host()}:{os.getpid()}"}
             | ({} if by is None else {"by": by})
         ),
     )
-    return (yield from append(core, verdict_journal(run), draft))
+    return (yield from append(core, verdict_journal(one.run), draft))
 
 
 def findings(
