@@ -362,3 +362,12 @@ def test_an_export_while_others_prune_the_run_finds_no_damage(tmp_path: Path) ->
     with hf.SyncCheckpointer("memory://") as other:
         other.import_run(tmp_path / "run.jsonl")
         assert other.verify("run").ok
+
+
+def test_a_run_that_was_deleted_here_is_not_brought_back_by_an_import(tmp_path: Path) -> None:
+    with hf.SyncCheckpointer("memory://") as cp:
+        cp.save("run", 1)
+        cp.export_run("run", tmp_path / "run.jsonl")
+        cp.clear("run")
+        with pytest.raises(hf.RunDeletedError, match="stays deleted; import it into another one"):
+            cp.import_run(tmp_path / "run.jsonl")

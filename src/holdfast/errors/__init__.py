@@ -23,6 +23,7 @@ HoldfastError
 │   ├── StateTooLargeError            larger than `max_state_bytes` (also a ValueError)
 │   ├── RunActiveError                the run is live or waiting; nothing was done to it
 │   ├── RunExistsError                the id given for a new run is taken
+│   │   ├── RunDeletedError           it was deleted here, and stays deleted
 │   │   └── CopyRefusedError          the target has other runs with these ids, or continued them
 │   ├── RunMismatchError              it has another flow, thread or owner (also a ValueError)
 │   ├── NotOwnerError                 the run belongs to somebody else
@@ -137,6 +138,7 @@ __all__ = [
     "ReviveError",
     "RunActiveError",
     "RunCancelledError",
+    "RunDeletedError",
     "RunError",
     "RunExistsError",
     "RunFinishedError",

@@ -231,6 +231,12 @@ class RunExistsError(CheckpointError):
     _text = "run {run_id!r} already exists; resume it, or choose another id"
 
 
+class RunDeletedError(RunExistsError):
+    """The run was deleted in this store, and stays deleted; nothing was imported."""
+
+    _text = "run {run_id!r} was deleted in this store, and stays deleted; import it into another one"
+
+
 class CopyRefusedError(RunExistsError):
     """The target has other runs with these ids, or continued them; they are unchanged.
 

@@ -17,7 +17,13 @@ from typing import Any, Final, Literal
 
 from holdfast.codec import envelope, readable, wrapping
 from holdfast.codec.meta import Meta, SealedText, dump_meta
-from holdfast.errors import BoundOwnerError, CheckpointCorruptedError, CheckpointNotFoundError
+from holdfast.errors import (
+    BoundOwnerError,
+    CheckpointCorruptedError,
+    CheckpointNotFoundError,
+    RunDeletedError,
+    RunExistsError,
+)
 from holdfast.kernel import keyed
 from holdfast.kernel.branches import FEW
 from holdfast.kernel.core import Core
@@ -33,6 +39,7 @@ from holdfast.model import (
     Entry,
     Status,
     check_id,
+    erases,
     lost,
     verdict_journal,
 )
@@ -201,7 +208,13 @@ def _import(
     """Add a run; returns what is wrong with the entry it ends before, if not all is added."""
     scratch = _scratch(core, path, run_id, lines, keys)
     core.journals.prepare(None)
-    lost_end = copy_run(scratch, core.journals, run_id)
+    try:
+        lost_end = copy_run(scratch, core.journals, run_id)
+    except RunExistsError:
+        head = core.journals.head(run_id)
+        if head is not None and erases(head):
+            raise RunDeletedError(run_id) from None
+        raise
     core.journals.forget(run_id)
     if core.journals.head_seq(run_id) is not None:
         join_thread(core, run_id)
