@@ -175,3 +175,16 @@ def test_the_keys_of_fields_are_wrapped_anew(tmp_path: Path) -> None:
         assert cp.rekey() == (1, 1)
     with opened(url, hf.Keyring({"2027": bytes(32)})) as cp:
         assert state_of(cp, "r") == state()
+
+
+def test_a_field_has_the_key_of_its_own_owner(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/runs.db"
+    with hf.SyncCheckpointer(store, key=RING, encrypt=["user.ssn"], owner="ann") as cp:
+        cp.save("hers", state())
+    with opened(store) as cp:
+        cp.save("r", state(), owner="ann")
+        cp.clear("r")
+        cp.save("r", state(), owner="ben")
+        assert cp.forget(owner="ann").keys
+        assert state_of(cp, "r") == state()
+        assert len(cp.forget(owner="ben").keys) == 1

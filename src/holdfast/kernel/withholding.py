@@ -132,11 +132,13 @@ class Withholding:
     def _encrypt(self, run: str, owner: str | None, path: str, plain: bytes) -> Encrypted:
         """The encrypted field; the same again for the same value, so that deltas stay small."""
         assert self._sealer is not None
+        whose = owner or self._journals.owner or self._owner_of(run)
         with self._lock:
             known = self._sealed.get((run, path))
-        if known is not None and known[0] == plain and self._sealer.encrypts_like(known[1]):
-            return known[1]
-        whose = self._owner_of(run) if owner is None else owner
+        if known is not None and (known[0], known[1].owner) == (plain, whose):
+            made = known[1]
+            if self._sealer.encrypts_like(made):
+                return made
         sealed = self._sealer.seal_field(run, whose, path, plain)
         made = Encrypted(path, run, whose, sealed)
         with self._lock:
