@@ -5,22 +5,20 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from holdfast.checkpoint import Checkpoint
 from holdfast.codec.secrets import Provider
 from holdfast.errors import HoldfastError
 from holdfast.kernel import backlog
+from holdfast.kernel.closing import close, flush_all
 from holdfast.kernel.core import (
     DEADLINE,
     MAX_STATE_BYTES,
     Core,
     Durability,
     OnSaveFailure,
-    Op,
     Settings,
-    unsettled,
 )
 from holdfast.kernel.journal import CACHE_BYTES, Journals
 from holdfast.kernel.methods import Awaits, Blocks, HasOperations, Iteration, Operation, reads
@@ -28,7 +26,7 @@ from holdfast.kernel.observing import Listener, flush, flush_async, observers_of
 from holdfast.kernel.owner_view import bind
 from holdfast.kernel.remembering import remember_heads
 from holdfast.kernel.watcher import EVERY
-from holdfast.kernel.watching import Changes, SyncChanges, stop_watching
+from holdfast.kernel.watching import Changes, SyncChanges
 from holdfast.kernel.withholding import Hidden
 from holdfast.kernel.writer import writer_for
 from holdfast.keys.sealing import sealer_of
@@ -190,26 +188,24 @@ class _Operations(HasOperations):
             retention=in_order(retention),
         )
         self._owns_store = not isinstance(store, Store)
-        if owner is not None:
-            check_id("owner", owner)
+        owner = None if owner is None else check_id("owner", owner)
         if isinstance(store, Store):
-            self._store = bind(store, owner)
             if survives is not None:
                 require(store, survives)
+            opened = store
         else:
             opened = open_store(store, **({} if survives is None else {"survives": survives}))
-            self._store = bind(opened, owner)
+        self._store = bind(opened, owner)
         writer = writer_for(self._store, clock)
         largest = max(max_state_bytes, MAX_STATE_BYTES)
-        whole, fields = (None, key) if hidden.encrypted else (key, None)
+        whole, part = (None, key) if hidden.encrypted else (key, None)
         sealer = sealer_of(self._store, whole, sign, trusted, clock, entropy)
+        fields = sealer_of(self._store, part, None, None, clock, entropy)
         journals = Journals(self._store, writer, clock, entropy, cache_bytes, largest, sealer)
-        self._core = Core(
-            journals, settings, hidden, sealer_of(self._store, fields, None, None, clock, entropy)
-        )
+        self._core = Core(journals, settings, hidden, fields)
         remember = remember_heads(self._core, remember, default=store is None)
-        self._keys = {"key": key, "sign": sign, "trusted": trusted, "remember": remember}
-        self._keys |= hidden.options
+        keys = {"key": key, "sign": sign, "trusted": trusted, "remember": remember}
+        self._keys = keys | hidden.options
         if observers:
             self._core.observe(observers)
 
@@ -310,7 +306,7 @@ class Checkpointer(_Operations, Awaits):
 
     async def close(self) -> None:
         """Make everything durable and release it. A second call does nothing."""
-        await self._core.drive_async(_close(self._core, self._owns_store))
+        await self._core.drive_async(close(self._core, self._owns_store))
         await flush_async(self._core.observers)
 
     async def __aenter__(self) -> Self:
@@ -385,8 +381,7 @@ class SyncCheckpointer(_Operations, Blocks):
 
     def close(self) -> None:
         """Make everything durable and release it. A second call does nothing."""
-        self._core.drive(_close(self._core, self._owns_store))
-        flush(self._core.observers)
+        close_blocking(self)
 
     def __enter__(self) -> Self:
         return self
@@ -398,33 +393,8 @@ class SyncCheckpointer(_Operations, Blocks):
 def close_blocking(checkpointer: Checkpointer | SyncCheckpointer) -> None:
     """Close either of the twins, blocking. A second call does nothing."""
     core = checkpointer._core  # noqa: SLF001 - also of one that is closed
-    core.drive(_close(core, checkpointer._owns_store))  # noqa: SLF001
+    core.drive(close(core, checkpointer._owns_store))  # noqa: SLF001
     flush(core.observers)
 
 
-def _close(core: Core, owns_store: bool) -> Op[None]:
-    """Make everything durable and release it. A second call does nothing."""
-    if not core.closed:
-        core.closed = True
-        try:
-            if core.watcher is not None:
-                yield partial(stop_watching, core)
-            for call in core.at_close:
-                yield partial(call, core)
-            yield from backlog.flush(core)
-        finally:
-            if core.journals.remembered is not None:
-                yield core.journals.remembered.close
-            if owns_store:
-                yield core.journals.writer.close
-                yield core.journals.store.close
-    core.release()
-
-
-@atexit.register
-def _flush_at_exit() -> None:
-    for core in list(unsettled):
-        try:
-            core.drive(backlog.flush(core))
-        except HoldfastError as error:  # the others must be flushed too
-            backlog.log.error("not everything was saved at exit: %s", error)
+atexit.register(flush_all)  # called before heads are written to files: the last comes first

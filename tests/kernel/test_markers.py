@@ -9,7 +9,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.codec import envelope
-from holdfast.codec.meta import Seqs
+from holdfast.codec.seqs import Seqs
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.pages import entries_of
 from holdfast.model import Entry

@@ -91,6 +91,7 @@ from holdfast.errors.base import HoldfastError
 from holdfast.errors.checkpoints import *
 from holdfast.errors.evidence import *
 from holdfast.errors.keys import *
+from holdfast.errors.resuming import *
 from holdfast.errors.runs import *
 from holdfast.errors.stores import *
 

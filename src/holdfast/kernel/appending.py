@@ -28,7 +28,7 @@ from holdfast.errors import (
 )
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.draft import Draft
-from holdfast.kernel.keyed import confirm
+from holdfast.kernel.keyed import confirm, ring_keys
 from holdfast.kernel.ticket import Ticket
 from holdfast.kernel.tip import Tip
 from holdfast.model import (
@@ -153,7 +153,7 @@ def _until_durable(
     while True:
         ticket = yield from attempt()
         if ticket is not None and (yield from is_durable(ticket)):
-            if ticket.entries[0].kind == Kind.OPEN and core.journals.encrypts:
+            if ticket.entries[0].kind == Kind.OPEN and ring_keys(core.journals) is not None:
                 yield partial(confirm, core.journals, ticket.entries[0])
             return ticket
         if core.journals.clock.monotonic() > deadline:

@@ -60,11 +60,6 @@ class Journals(ValueReader):
         self._reset()
         on_fork(self._reset)
 
-    @property
-    def encrypts(self) -> bool:
-        """Whether whole entries are closed, or fields of states encrypted."""
-        return self.sealer is not None or self.fields is not None
-
     def check_free(self, run: str, drafts: Sequence[Draft]) -> None:
         """Raise `RunTakenError` if a run of another owner has the id. Blocks.
 

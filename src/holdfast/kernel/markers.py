@@ -8,7 +8,8 @@ from contextlib import suppress
 from typing import Final
 
 from holdfast.codec.envelope import Stored
-from holdfast.codec.meta import Meta, Seqs
+from holdfast.codec.meta import Meta
+from holdfast.codec.seqs import Seqs
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.proving import MARKERS
 from holdfast.model import Entry, Kind

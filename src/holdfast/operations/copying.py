@@ -14,8 +14,8 @@ what is added was read after the target was trimmed, and builds on nothing that 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import islice, takewhile
 from operator import attrgetter
 from typing import Final
@@ -49,17 +49,15 @@ from holdfast.model import (
     stub,
     verdict_journal,
 )
+from holdfast.operations.adding import PAGE, PAGE_BYTES, add, blaming, identity, pieces
 from holdfast.operations.joining import in_thread_order, join_thread, keep_aliases
 from holdfast.store import Store
 from holdfast.urls import open_store
 
-_PAGE: Final = 100  # entries to read or add at once
-_PAGE_BYTES: Final = 16 << 20  # and of bodies, about
 _FEW: Final = 8  # entries to read before it is known what they weigh
 _LARGEST_STATE: Final = 1 << 30
 
 Progress = Callable[[str], object]
-_name = attrgetter("seq", "entry_id", "digest")
 
 
 def unseen(run_id: str) -> None:
@@ -169,45 +167,6 @@ def named_runs(core: Core, run_ids: Iterable[str] | None) -> Iterator[str]:
     return iter(names)
 
 
-def add(store: Store, entries: list[Entry], states: set[int], lost: Collection[int] = ()) -> None:
-    """Append what the store lacks of part of a journal, and check that all of it is there, intact.
-
-    `states` are the seqs of the states that were found there before it; its own are put in. Those
-    in `lost` are known to be damaged. Raises `RunExistsError` where something else stands,
-    `CheckpointCorruptedError` for damage.
-    """
-    run, known = entries[0].run, -1
-    while True:
-        found = store.read(run, after=entries[0].seq - 1, limit=len(entries))
-        with _blaming(store):
-            for ours, wanted in zip(found, entries, strict=False):
-                if ours != wanted and not is_stub(ours):  # what was read is proved
-                    envelope.check(ours)
-                _check(ours, states, lost)
-                if _name(ours) != _name(wanted):
-                    raise RunExistsError(run)
-        if len(found) == len(entries):
-            return
-        if len(found) == known:  # there is no room for the next one
-            raise RunExistsError(run)
-        known = len(found)
-        store.append(entries[known:])
-
-
-def pieces(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    """The entries in batches of what may be added at once."""
-    piece: list[Entry] = []
-    weight = 0
-    for entry in entries:
-        if piece and (len(piece) == _PAGE or weight + len(entry.body) > _PAGE_BYTES):
-            yield piece
-            piece, weight = [], 0
-        piece.append(entry)
-        weight += len(entry.body)
-    if piece:
-        yield piece
-
-
 class _Copy:
     """Copies one journal: how far it got, and which states are in the target."""
 
@@ -234,7 +193,7 @@ class _Copy:
         limit = _FEW
         while page := self._read(after := self._reached(), limit):
             weight = sum(len(entry.body) for entry in page) // len(page) + 1
-            limit = max(1, min(_PAGE, _PAGE_BYTES // weight))
+            limit = max(1, min(PAGE, PAGE_BYTES // weight))
             plain = list(takewhile(lambda entry: not self._thins_out(entry), page))
             ready, held = self._split([*self.held, *plain], intact_behind=len(plain) < len(page))
             try:
@@ -249,13 +208,13 @@ class _Copy:
         copied = _head(self.target, self.name)
         if self.last is None and copied is None:
             return  # nothing of it is intact
-        known = [_name(entry) for entry in (self.last, *self.held) if entry is not None]
-        if copied is None or _name(copied) not in known:
+        known = [identity(entry) for entry in (self.last, *self.held) if entry is not None]
+        if copied is None or identity(copied) not in known:
             raise RunExistsError(self.name)
         current = state_seq(copied)
         if current is not None:
             try:
-                with _blaming(self.target.store):
+                with blaming(self.target.store):
                     self.target.chain(self.name, current)
             except CheckpointCorruptedError:
                 if self._has_state(current):
@@ -289,7 +248,7 @@ class _Copy:
     def _read(self, after: int | None, limit: int) -> list[Entry]:
         """The next entries, proved; stubs in place of damaged ones."""
         page: list[Entry] = []
-        with _blaming(self.source.store):
+        with blaming(self.source.store):
             found = entries_of(self.source.store, self.name, False, after, limit, bodies=True)
             for entry in islice(found, limit):
                 if isinstance(entry, CheckpointCorruptedError):
@@ -388,25 +347,3 @@ def _head(journals: Journals, name: str) -> Entry | None:
             raise
         return lost(name, seq)
     return found[0] if found else None
-
-
-def _check(entry: Entry, states: set[int], lost: Collection[int]) -> None:
-    """Raise unless the state that its own is a change to is there."""
-    if is_stub(entry):
-        return
-    base = envelope.base(entry)
-    if base != entry.seq and base not in states and base not in lost:
-        reason = f"the state it builds on, {entry.run}@{base}, is gone"
-        raise CheckpointCorruptedError(entry.run, entry.seq, reason)
-    if entry.size:
-        states.add(entry.seq)
-
-
-@contextmanager
-def _blaming(store: Store) -> Iterator[None]:
-    """Name the store in errors about damage found here."""
-    try:
-        yield
-    except CheckpointCorruptedError as error:
-        reason = f"{error.reason} (in {store.url})"
-        raise CheckpointCorruptedError(error.run_id, error.seq, reason) from None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from holdfast.codec.meta import CARRIED, Meta, Seqs, may_claim
+from holdfast.codec.meta import CARRIED, Meta, may_claim
+from holdfast.codec.seqs import Seqs
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.core import Core
 from holdfast.kernel.draft import Draft

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-from holdfast.checkpoint import to_datetime, to_micros
+from holdfast.checkpoint import to_datetime
 from holdfast.codec.meta import DUE, SIGNED, Meta, dump_meta
 from holdfast.engine.holding.here import process_of, running_here
 from holdfast.engine.holding.observing import standing
 from holdfast.engine.people.checking import checked
 from holdfast.engine.people.dialog import Dialog
 from holdfast.engine.people.questions import DEADLINE, FAIL, Question
-from holdfast.engine.resume.history import History, waits_by_itself
+from holdfast.engine.resume.history import waits_by_itself
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointNotFoundError,
@@ -245,22 +245,6 @@ def _overdue_of(core: Core, flows: Collection[str] | None) -> list[Question]:
     roots = {name: root_of(core, name) for name in {question.run_id for question in found}}
     wanted = {name for name, root in roots.items() if root is not None and root.flow in flows}
     return [question for question in found if question.run_id in wanted]
-
-
-def overdue(core: Core, history: History) -> bool:
-    """Whether nobody answered in time what a run waits for."""
-    return any(due <= core.journals.clock.now() for due in deadlines(core, history).values())
-
-
-def deadlines(core: Core, history: History) -> dict[str, int]:
-    """Until when the open questions of a run are to be answered, where that is limited, by key."""
-    dialog = Dialog(core, history.run)
-    dialog.take(history.entries)
-    return {
-        found.key: to_micros(found.deadline)
-        for found in dialog.open_questions()
-        if found.deadline is not None
-    }
 
 
 def _expire(core: Core, question: Question) -> Op[None]:

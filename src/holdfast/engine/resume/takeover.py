@@ -13,7 +13,7 @@ from holdfast.engine.holding.lease import Holder
 from holdfast.engine.holding.observing import Why, refuse_if_held, standing
 from holdfast.engine.inputs import comparable_hash, differences
 from holdfast.engine.options import Options
-from holdfast.engine.people import requests
+from holdfast.engine.people import deadlines, requests
 from holdfast.engine.program import Program
 from holdfast.engine.resume import trust
 from holdfast.engine.resume.history import History
@@ -147,7 +147,7 @@ async def _consider(
             await look(core, partial(_check_for_workers, history), options)
         may_claim = partial(_may_claim, core, head, options.take_over, ours)
         why = await patiently(core, run_id, may_claim, options)
-        if requests.overdue(core, history):
+        if deadlines.overdue(core, history):
             await drive(core, requests.apply_deadlines(core, run_id), options)
             return _Todo(look_again=True)
     if history.still_waits:
@@ -322,7 +322,7 @@ def resumption(core: Core, claimed: Claimed) -> Resumption:
         failed_attempts=history.failed_attempts(),
         cut_short=history.cut_short() if known is None else known,
         due=history.due(),
-        deadlines=requests.deadlines(core, history),
+        deadlines=deadlines.deadlines(core, history),
         answers=history.answers(),
         wanted=history.wanted(),
         failure=None if failed is None else _recorded_failure(history, failed),

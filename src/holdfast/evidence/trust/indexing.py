@@ -12,7 +12,8 @@ from itertools import islice
 from typing import Final
 
 from holdfast.codec import envelope
-from holdfast.codec.meta import IN_FORCE, Meta, Seqs, may_claim
+from holdfast.codec.meta import IN_FORCE, Meta, may_claim
+from holdfast.codec.seqs import Seqs
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.trust import rule
 from holdfast.evidence.trust.gathering import Gathering
