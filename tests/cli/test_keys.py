@@ -62,3 +62,21 @@ def test_no_key_is_left_where_others_could_replace_it(cli: Cli) -> None:
         assert done.code == Exit.UNAVAILABLE
         assert "others can replace files in its directory" in done.err
     assert not list(Path("open").iterdir())
+
+
+def test_runs_of_an_encrypted_store_are_listed_without_its_key(cli: Cli) -> None:
+    cli("keygen", "--out", "ring.keys")
+    with hf.SyncCheckpointer("k.db", key=hf.Keyring.from_file("ring.keys")) as cp:
+        cp.save("r-1", {"n": 1})
+    assert "r-1" in cli("runs", "--store", "k.db").out
+    assert "no key was given" in cli("show", "r-1", "--store", "k.db").err
+
+
+def test_a_store_from_before_there_was_a_key_says_how_to_begin_with_one(cli: Cli) -> None:
+    cli("keygen", "--out", "ring.keys")
+    with hf.SyncCheckpointer("old.db") as cp:
+        cp.save("r-1", {"n": 1})
+    keyed = ("--store", "old.db", "--key-file", "ring.keys")
+    assert "holdfast rekey --cut-over" in cli("show", "r-1", *keyed).err
+    assert cli("rekey", "--cut-over", *keyed).code == 0
+    assert cli("show", "r-1", *keyed).code == 0

@@ -69,6 +69,22 @@ def test_a_run_uses_a_secret_and_stores_its_name(url: str, tmp_path: Path) -> No
         assert value.encode() not in files_of(tmp_path / "store")
 
 
+@workflow
+async def greet(key: hf.Secret[str] | None, name: str) -> str:
+    assert key is not None
+    return f"{name} has a key of {len(key.reveal())} characters"
+
+
+def test_an_input_declared_as_a_secret_is_one_whatever_the_caller_gives(
+    url: str, tmp_path: Path
+) -> None:
+    given: Any = VALUE
+    with hf.Engine(url, flows=[greet]) as engine:
+        assert engine.run_sync(greet(given, "ann"), run_id="r") == "ann has a key of 11 characters"
+        assert engine.checkpointer.core.journals.value("r", 0)["key"].name == "inputs.key"
+    assert VALUE.encode() not in files_of(tmp_path / "store")
+
+
 def test_the_hash_of_inputs_and_arguments_does_not_depend_on_a_secret(tmp_path: Path) -> None:
     metas = []
     for name, value in (("a", VALUE), ("b", "canary-of-another-one")):

@@ -186,3 +186,15 @@ def test_what_was_found_about_evidence_is_encrypted_with_the_key_of_its_owner(
         Checker(core, hf.EvidenceVerifier()).check(head)
         (verdict,) = core.journals.entries(verdict_journal("run"))
         assert verdict.owner == "ann"
+
+
+def test_the_chain_of_a_whole_store_is_proved_with_its_key_and_without(tmp_path: Path) -> None:
+    ring = hf.Keyring({"2026": bytes(range(32))})
+    with hf.SyncCheckpointer(tmp_path / "runs.db", key=ring) as cp:
+        for owner in ("ann", "bob", None):
+            cp.save(f"run of {owner}", {"n": 1}, owner=owner, thread_id="mail")
+        cp.rekey(new_data_keys=True)
+        cp.forget(owner="bob")
+        assert not cp.verify_chain().problems
+    with hf.SyncCheckpointer(tmp_path / "runs.db") as cp:
+        assert not cp.verify_chain().problems

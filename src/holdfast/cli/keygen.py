@@ -61,7 +61,10 @@ def command(session: Session, out: str, sign: bool, add: bool, key_id: str | Non
     else:
         made = _make_ring(out, key_id or _new_id(), add=add)
         then = (
-            f"encrypt with --key-file {quote(out)}, or key=hf.Keyring.from_file({out!r}), and keep "
+            "give the file to all programs that use it, then, for each store: holdfast rekey "
+            f"--key-file {quote(out)}"
+            if add
+            else f"encrypt with --key-file {quote(out)}, or key=hf.Keyring.from_file({out!r}), and keep "
             "a copy of the file elsewhere: nobody can read anything without it"
         )
 

@@ -71,6 +71,11 @@ class CutOver:
             self._learn()
         return self._ends.get(run)
 
+    @property
+    def recorded(self) -> bool:
+        """Whether anybody said where the time without a key ended. Blocks."""
+        return self._head() is not None
+
     def _learn(self) -> None:
         ends: dict[str, tuple[int, str]] = {}
         known = -1

@@ -166,9 +166,10 @@ class EntryReader:
         elif entry.run.startswith(KEYS):  # data keys are wrapped, each by itself, and never sealed
             return
         elif not self.sealer.authenticate(entry, stored) and not self.cut_over.allows(entry):
-            raise PlaintextError(
-                entry.run, entry.seq, "it is not encrypted or signed, as everything here must be"
-            )
+            reason = "it is not encrypted or signed, as everything here must be"
+            if not self.cut_over.recorded:
+                reason += " (was it saved before you had a key? See `holdfast rekey --cut-over`)"
+            raise PlaintextError(entry.run, entry.seq, reason)
 
     @property
     def admits(self) -> Vouch | None:

@@ -23,7 +23,7 @@ from holdfast.kernel.journal import Journals
 from holdfast.kernel.pages import entries_of
 from holdfast.kernel.proving import Prover
 from holdfast.kernel.reader import all_heads
-from holdfast.model import HIDDEN, Entry, check_id, thread_journal, verdict_journal
+from holdfast.model import HIDDEN, KEYS, Entry, check_id, thread_journal, verdict_journal
 from holdfast.operations.copying import Progress, unseen
 from holdfast.store import PAGE
 
@@ -172,7 +172,8 @@ def examine(journals: Journals, run_id: str) -> Integrity:
     """As `verify`, for any journal."""
     counts: Counter[str] = Counter()
     problems: list[Problem] = []
-    prover = Prover(journals.vouch, journals.admits, every_byte=True)
+    admits = None if run_id.startswith(KEYS) else journals.admits  # the ring seals what is in these
+    prover = Prover(journals.vouch, admits, every_byte=True)
     head: Entry | None = None
     for found in entries_of(journals.store, run_id, False, None, PAGE, bodies=True):
         if isinstance(found, CheckpointCorruptedError):
@@ -184,6 +185,11 @@ def examine(journals: Journals, run_id: str) -> Integrity:
         head = found
         try:
             counts[_proof(journals, prover, found)] += 1
+        except KeyDestroyedError as error:
+            if run_id.startswith(HIDDEN):  # others go on using the list of a thread, for example
+                counts["proved"] += 1  # its digest is; the key that could tell more was destroyed
+            else:
+                problems.append(Problem(run_id, found.seq, error.reason))
         except CheckpointCorruptedError as error:
             problems.append(Problem(run_id, found.seq, error.reason))
     if head is not None:

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from holdfast.checkpoint import RunInfo, to_micros
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.engine.resume.activity import activity_of
-from holdfast.errors import CheckpointCorruptedError
+from holdfast.errors import CheckpointCorruptedError, KeyMissingError
 from holdfast.errors.base import one_line
 from holdfast.heads import Position
 from holdfast.kernel.reader import all_runs
@@ -26,7 +26,7 @@ def doing(cp: SyncCheckpointer, run: RunInfo) -> tuple[str, dict[str, Any]]:
     """The status to show for a run, and the facts behind it for JSON, as `Activity` has them."""
     try:
         found = activity_of(cp.core, run)
-    except CheckpointCorruptedError:  # `show` and `verify` report it
+    except (CheckpointCorruptedError, KeyMissingError):  # `show` and `verify` report it
         return run.status, {}
     word = ORPHANED if found.orphaned else "answered" if found.answered else run.status
     return word, found._asdict()

@@ -9,9 +9,21 @@ import sys
 import types
 from collections.abc import Callable, Coroutine, Generator, Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, get_args, get_origin, overload
+from typing import (
+    Any,
+    Final,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    overload,
+)
 
-from holdfast.codec.revive import revive
+from holdfast.codec.revive import revive, unwrapped
+from holdfast.codec.secrets import Secret
 from holdfast.engine import flow as engine_flow
 from holdfast.engine.effects import CALL, Call, mark
 from holdfast.engine.flow import Wanted
@@ -68,11 +80,18 @@ class Workflow(engine_flow.Flow[R_co], Generic[P, R_co]):
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            return dict(self.signature.bind(*args, **kwargs).arguments)
+            bound = self.signature.bind(*args, **kwargs).arguments
         except TypeError as error:
             others = [repr(name) for name in kwargs if name not in self.signature.parameters]
             why = f"it has no input {', '.join(others)}" if others else error
             raise TypeError(f"workflow {self.name!r}: {why}; it takes {self.signature}") from None
+        return {name: self._hidden(name, value) for name, value in bound.items()}
+
+    def _hidden(self, name: str, value: Any) -> Any:
+        """The input, as a `Secret` if it is declared as one: JSON and callers may give its value."""
+        if self.signature.parameters[name].kind in _SEVERAL or isinstance(value, Secret | None):
+            return value
+        return Secret(value) if _takes_secret(hints_of(self.fn).get(name)) else value
 
     def __set_name__(self, owner: type, name: str) -> None:
         if next(iter(self.signature.parameters), "") in ("self", "cls"):
@@ -217,6 +236,13 @@ def workflow(
         raise TypeError(f"workflow needs a name or a function, not {name!r}")
     number = version_of(version, migrate)
     return lambda fn: Workflow(fn, name or fn.__name__, number, migrate)
+
+
+def _takes_secret(hint: Any) -> bool:
+    hint = unwrapped(hint)
+    if get_origin(hint) in (Union, types.UnionType):
+        return any(_takes_secret(member) for member in get_args(hint))
+    return Secret in (hint, get_origin(hint))
 
 
 def _hash_of_code(fn: Callable[..., Any]) -> str:
