@@ -150,3 +150,19 @@ def test_without_the_package_an_error_says_what_to_install(
         pytest.raises(ImportError, match=r"holdfast\[crypto\]"),
     ):
         cp.save("run", 1)
+
+
+def test_rekey_fails_with_another_key_of_the_same_id_and_without_the_store_of_data_keys() -> None:
+    runs, data_keys = MemoryStore(), MemoryStore()
+    with keyed(runs, hf.Keyring({"2025": OLD}, data_keys=data_keys)) as cp:
+        cp.save("run", 1)
+    with (
+        keyed(runs, hf.Keyring({"2025": NEW}, data_keys=data_keys)) as cp,
+        pytest.raises(hf.WrongKeyError),
+    ):
+        cp.rekey()
+    with (
+        keyed(runs, hf.Keyring({"2025": OLD, "2026": NEW})) as cp,
+        pytest.raises(hf.CheckpointCorruptedError, match="--key-store"),
+    ):
+        cp.rekey()

@@ -114,6 +114,8 @@ class DataKeys:
         if key_id.hex() in row.destroyed:
             raise KeyDestroyedError(run, seq, "its owner was forgotten, and the key destroyed")
         reason = f"the data key {key_id.hex()} that it was encrypted with is not in this store"
+        if not self._apart:
+            reason += " (if data keys are kept in one of their own, give that: --key-store)"
         raise CheckpointCorruptedError(run, seq, reason)
 
     def is_current(self, owner: str | None, key_id: bytes) -> bool:
@@ -144,7 +146,10 @@ class DataKeys:
             after = page[-1].run
 
     def rewrap(self, row: KeyRow) -> bool:
-        """Wrap the keys of a row with the newest key of the ring; False if they are already."""
+        """Wrap the keys of a row with the newest key of the ring; False if they are already.
+
+        Raises `KeyMissingError`, `WrongKeyError` if the ring can't open them.
+        """
         while any(name != self._ring.newest for _, name, _ in row.wrapped):
             again = []
             for key, secret in zip(row.wrapped, self._unwrapped(row), strict=True):
@@ -153,6 +158,8 @@ class DataKeys:
             if self._replace(row, tuple(again)):
                 return True
             row = self.row(row.owner)
+        for _ in self._unwrapped(row):  # else the key of this id is another one
+            pass
         return False
 
     def add(self, row: KeyRow) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
-from holdfast.errors import BoundOwnerError, KeyMissingError
+from holdfast.errors import BoundOwnerError, KeyMissingError, PlaintextError
 from holdfast.kernel import keyed
 from holdfast.kernel.core import Core
 from holdfast.keys.data_keys import DataKeys
@@ -22,10 +23,14 @@ def rekey(core: Core, *, new_data_keys: bool = False) -> Rekeyed:
 
     After that, the older keys of the ring are not needed any more. What is stored stays as it is,
     so this takes moments, however much that is. It may be stopped at any time, and started again.
-    With `new_data_keys`, everything that is saved from now on has a new data key, too.
+    With `new_data_keys`, everything that is saved from now on has a new data key, too. Raises
+    `WrongKeyError`, and `CheckpointCorruptedError` where the data keys of the store are elsewhere:
+    nobody should destroy an older key then.
     """
     _refuse_bound(core)
     keys = _data_keys(core)
+    with suppress(PlaintextError):  # it is only signed so far: then there are no data keys
+        core.journals.cut_over.last()  # which needs one: those found here are those of this store
     owners = rewrapped = 0
     for row in keys.rows():
         owners += 1
