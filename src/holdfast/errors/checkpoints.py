@@ -234,7 +234,9 @@ class RunExistsError(CheckpointError):
 class RunDeletedError(RunExistsError):
     """The run was deleted in this store, and stays deleted; nothing was imported."""
 
-    _text = "run {run_id!r} was deleted in this store, and stays deleted; import it into another one"
+    _text = (
+        "run {run_id!r} was deleted in this store, and stays deleted; import it into another one"
+    )
 
 
 class CopyRefusedError(RunExistsError):
