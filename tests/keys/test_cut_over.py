@@ -181,3 +181,23 @@ def test_a_store_may_be_encrypted_first_and_signed_later_or_the_other_way_round(
     with hf.SyncCheckpointer(store, **then) as cp:  # type: ignore[arg-type]
         assert state_of(cp, "run") == {"n": 2}
         cp.save("new", 1)
+
+
+def test_older_entries_are_proved_with_few_reads() -> None:
+    class Counts(MemoryStore):
+        reads = 0
+
+        def read(self, *args, **options):  # type: ignore[no-untyped-def]
+            self.reads += 1
+            return super().read(*args, **options)
+
+    store = Counts()
+    with hf.SyncCheckpointer(store) as cp:
+        for n in range(100):
+            cp.save("old", n)
+    with keyed(store) as cp:
+        cp.cut_over()
+    with keyed(store) as cp:
+        store.reads = 0
+        assert cp.verify("old").ok
+        assert store.reads < 30

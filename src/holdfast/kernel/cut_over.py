@@ -44,7 +44,14 @@ class CutOver:
         """Whether the entry is older than the first key, and is what was there then. Blocks."""
         if entry.run == CUT_OVER:
             return False
-        seq, digest = self.end_of(entry.run) or (-1, "")
+        known = self._ends.get(entry.run)  # what was recorded once need not be read again
+        if known is not None and self._is_older(entry, *known):
+            return True
+        now = self.end_of(entry.run)
+        return now is not None and now != known and self._is_older(entry, *now)
+
+    def _is_older(self, entry: Entry, seq: int, digest: str) -> bool:
+        """Whether the entry is what was there when its journal ended at this seq and digest."""
         if entry.seq >= seq:
             return entry.seq == seq and entry.digest.hex() == digest
         return self._digests(entry.run, seq, digest).get(entry.seq) == entry.digest
@@ -52,11 +59,13 @@ class CutOver:
     def _digests(self, run: str, seq: int, digest: str) -> dict[int, bytes]:
         """By seq, the digests of a journal up to its end then: each proves the one before it."""
         place = run, seq, digest
-        if place not in self._older:
-            self._older[place] = _digests_up_to(self._back(run), self._behind, seq, digest)
+        found = self._older.get(place)
+        if found is None:
+            found = _digests_up_to(self._back(run), self._behind, seq, digest)
+            self._older[place] = found
             while len(self._older) > _KNOWN_RUNS:
                 self._older.popitem(last=False)
-        return self._older[place]
+        return found
 
     def _behind(self, marker: Entry) -> dict[str, str]:
         """The digests that a marker lists, if a holder of the key wrote it."""
@@ -78,7 +87,7 @@ class CutOver:
 
     def _learn(self) -> None:
         ends: dict[str, tuple[int, str]] = {}
-        known = -1
+        known: int | None = None
         for entry in self._read():
             ends |= {str(run): (int(seq), str(digest)) for run, seq, digest in Meta(entry).plain}
             known = entry.seq
