@@ -91,7 +91,9 @@ def test_every_block_of_a_page_runs_and_prints_what_it_says(
 def run_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delenv("HOLDFAST_STORE", raising=False)
+    for variable in ("HOLDFAST_STORE", "HOLDFAST_KEYS"):
+        monkeypatch.setenv(variable, "")  # so that one that a page sets is gone after it
+        monkeypatch.delenv(variable)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if page.stem in DATABASES:
         monkeypatch.setenv("DATABASE_URL", DATABASES[page.stem]())

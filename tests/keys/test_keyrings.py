@@ -166,3 +166,14 @@ def test_rekey_fails_with_another_key_of_the_same_id_and_without_the_store_of_da
         pytest.raises(hf.CheckpointCorruptedError, match="--key-store"),
     ):
         cp.rekey()
+
+
+@pytest.mark.parametrize("given", ["", "{}", "2026={},{}", "2026={}x", "{}=2026"])
+def test_a_malformed_variable_is_refused_without_quoting_its_key(
+    given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = base64.b64encode(bytes(range(32))).decode()
+    monkeypatch.setenv("HOLDFAST_KEYS", given.replace("{}", key))
+    with pytest.raises(hf.KeyFileError, match="ID=KEY") as refused:
+        hf.Keyring.from_environment()
+    assert key[:12] not in str(refused.value)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, NoReturn
 
-from holdfast.errors import KeyMissingError, WrongKeyError
+from holdfast.errors import KeyFileError, KeyMissingError, WrongKeyError
 from holdfast.keys.crypto import NONCE, aes_gcm, opens
 from holdfast.keys.key_files import check_key_id, read_keys
 from holdfast.store import Store
@@ -41,12 +41,23 @@ class Keyring:
     def from_environment(
         cls, variable: str = ENVIRONMENT, *, data_keys: Store | None = None
     ) -> Keyring:
-        """The keys in an environment variable: `2025=BASE64,2026=BASE64`, the newest last."""
+        """The keys in an environment variable: `2025=BASE64,2026=BASE64`, the newest last.
+
+        Raises `KeyFileError`.
+        """
         text = os.environ.get(variable, "").strip()
         if not text:
-            raise ValueError(f"{variable} is not set; set it to ID=KEY, the key in base64")
-        pairs = [part.strip().partition("=") for part in text.split(",") if part.strip()]
-        return cls({name.strip(): key.strip() for name, _, key in pairs}, data_keys=data_keys)
+            reason = "is not set; set it to ID=KEY, the key in base64"
+            raise KeyFileError(variable, reason)
+        keys: dict[str, bytes] = {}
+        for number, part in enumerate(text.split(","), start=1):
+            name, _, key = (word.strip() for word in part.partition("="))
+            try:
+                keys[check_key_id(name)] = _key(name, key)
+            except ValueError:  # what it says may quote a key that was given without its id
+                reason = f"part {number} is not ID=KEY, the key 32 bytes in base64"
+                raise KeyFileError(f"{variable}:", reason) from None
+        return cls(keys, data_keys=data_keys)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str], *, data_keys: Store | None = None) -> Keyring:
