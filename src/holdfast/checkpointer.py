@@ -29,7 +29,7 @@ from holdfast.kernel.watcher import EVERY
 from holdfast.kernel.watching import Changes, SyncChanges
 from holdfast.kernel.withholding import Hidden
 from holdfast.kernel.writer import writer_for
-from holdfast.keys.sealing import sealer_of
+from holdfast.keys.sealing import sealers_of
 from holdfast.migrations import Migrations
 from holdfast.model import check_id
 from holdfast.operations import (
@@ -198,11 +198,10 @@ class _Operations(HasOperations):
         self._store = bind(opened, owner)
         writer = writer_for(self._store, clock)
         largest = max(max_state_bytes, MAX_STATE_BYTES)
-        whole, part = (None, key) if hidden.encrypted else (key, None)
-        sealer = sealer_of(self._store, whole, sign, trusted, clock, entropy)
-        fields = sealer_of(self._store, part, None, None, clock, entropy)
-        journals = Journals(self._store, writer, clock, entropy, cache_bytes, largest, sealer)
-        self._core = Core(journals, settings, hidden, fields)
+        part = bool(hidden.encrypted)
+        sealers = sealers_of(self._store, key, sign, trusted, clock, entropy, fields_only=part)
+        journals = Journals(self._store, writer, clock, entropy, cache_bytes, largest, *sealers)
+        self._core = Core(journals, settings, hidden)
         remember = remember_heads(self._core, remember, default=store is None)
         keys = {"key": key, "sign": sign, "trusted": trusted, "remember": remember}
         self._keys = keys | hidden.options

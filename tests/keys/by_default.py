@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 import holdfast.checkpointer
-from holdfast.keys.sealing import Sealer, sealer_of
+from holdfast.keys.sealing import Sealer, sealers_of
 from tests.keys.forging import RING
 
 
@@ -16,9 +16,11 @@ from tests.keys.forging import RING
 def keyed_by_default() -> Iterator[None]:
     """Give the ring to all who are opened inside the block without keys."""
 
-    def sealer(store: Any, key: Any, sign: Any, trusted: Any, *others: Any) -> Sealer | None:
+    def sealers(
+        store: Any, key: Any, sign: Any, trusted: Any, *others: Any, **options: Any
+    ) -> tuple[Sealer | None, Sealer | None]:
         ring = RING if key is sign is trusted is None else key
-        return sealer_of(store, ring, sign, trusted, *others)
+        return sealers_of(store, ring, sign, trusted, *others, **options)
 
-    with patch.object(holdfast.checkpointer, "sealer_of", sealer):
+    with patch.object(holdfast.checkpointer, "sealers_of", sealers):
         yield

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from holdfast.kernel.events import Event
-    from holdfast.keys.sealing import Sealer
 
 T = TypeVar("T")
 
@@ -78,13 +77,10 @@ class Core:
         journals: Journals,
         settings: Settings,
         hidden: Hidden | None = None,
-        fields: Sealer | None = None,
     ) -> None:
         self.journals = journals
         self.settings = settings
-        self.withholding = Withholding(
-            journals, hidden or Hidden(), fields
-        )  # what is not stored as it is
+        self.withholding = Withholding(journals, hidden or Hidden())  # what is not stored as it is
         self.degraded: HoldfastError | None = None
         self.closed = False
         self.at_close: list[Callable[[Core], None]] = []  # may block; called before it is closed

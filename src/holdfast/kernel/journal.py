@@ -44,7 +44,9 @@ class Journals(ValueReader):
         cache_bytes: int = CACHE_BYTES,
         largest_state: int = 1 << 30,
         sealer: Sealer | None = None,
+        fields: Sealer | None = None,
     ) -> None:
+        """`sealer` closes whole entries; `fields` encrypts fields of states, and only those."""
         super().__init__(store, largest_state, sealer)
         self._flags = wrapping.READABLE if self.is_readable else 0
         self.writer = writer
@@ -55,7 +57,7 @@ class Journals(ValueReader):
         self._cache_bytes = cache_bytes
         self._begun = False  # whether the store knows since when there is a key, if there is one
         self.told: Callable[[Ticket], None] | None = None  # of the outcome of every save
-        self.fields: Sealer | None = None  # encrypts fields of states, and not whole entries
+        self.fields = fields
         self.remembered: RememberedHeads | None = None  # outside of the store
         self._reset()
         on_fork(self._reset)

@@ -26,7 +26,9 @@ from holdfast.model import CUT_OVER, Entry, Kind, Status, verdict_journal
 
 if TYPE_CHECKING:
     from holdfast.kernel.journal import Journals
+    from holdfast.kernel.writer import Writer
     from holdfast.keys.sealing import Sealer
+    from holdfast.store import Store
 
 
 def begin(journals: Journals) -> None:
@@ -92,6 +94,22 @@ def _append(journals: Journals, draft: Draft) -> None:
         except OutcomeUnknownError:
             if journals.entry_id(CUT_OVER, entry.seq) == entry.entry_id:
                 return
+
+
+def elsewhere(journals: Journals, store: Store, writer: Writer, largest_state: int) -> Journals:
+    """Journals of another store, with the same keys."""
+    sealer, fields = (
+        None if one is None else one.elsewhere(store) for one in (journals.sealer, journals.fields)
+    )
+    return type(journals)(
+        store,
+        writer,
+        journals.clock,
+        journals.entropy,
+        largest_state=largest_state,
+        sealer=sealer,
+        fields=fields,
+    )
 
 
 def ring_keys(journals: Journals) -> DataKeys | None:

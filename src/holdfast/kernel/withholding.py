@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast import revealed
 from holdfast.codec import values
-from holdfast.codec.field_paths import field_paths
+from holdfast.codec.field_paths import FieldPath, field_paths
 from holdfast.codec.secrets import (
     Carrying,
     Encrypted,
@@ -19,13 +20,14 @@ from holdfast.codec.secrets import (
     Withheld,
     check_provider,
 )
+from holdfast.errors import KeyMissingError
 from holdfast.seams import on_fork
 
 if TYPE_CHECKING:
     from holdfast.kernel.journal import Journals
-    from holdfast.keys.sealing import Sealer
 
 _MOST: Final = 1_000  # values that are kept in mind, and fields that were encrypted
+_ANYWHERE: Final = FieldPath("**.*")
 
 
 class Hidden:
@@ -57,22 +59,16 @@ class Hidden:
 class Withholding:
     """Encodes values without their secret fields, and says where those come from again."""
 
-    def __init__(
-        self,
-        journals: Journals,
-        hidden: Hidden,
-        sealer: Sealer | None = None,
-    ) -> None:
+    def __init__(self, journals: Journals, hidden: Hidden) -> None:
         self._journals = journals
         self._secrets = hidden.secrets
         self._encrypted = hidden.encrypted
-        self._sealer = sealer
+        self._sealer = journals.fields
         self._known: OrderedDict[frozenset[str], revealed.Revealed] = OrderedDict()
         self._sealed: OrderedDict[tuple[str, str], tuple[bytes, Encrypted]] = OrderedDict()
         self._reset()
         on_fork(self._reset)
-        opened = None if sealer is None else sealer.open_field
-        journals.fields = sealer
+        opened = None if self._sealer is None else self._sealer.open_field
         journals.sources = Sources(hidden.secrets_from, opened, self._note)
 
     def _reset(self) -> None:
@@ -96,13 +92,15 @@ class Withholding:
             self._note(part, path)
             return Withheld(path)
 
+        whose = cache(lambda: self._whose(run, owner))
+
         def encrypt(part: Any, path: str) -> Any:
             if _is_hidden(part):
                 return part
             plain = values.encode(part, root=path)
             kept[path] = plain
             self._note(part, path)
-            return self._encrypt(run, owner, path, bytes(plain))
+            return self._encrypt(run, *whose(), path, bytes(plain))
 
         tree = self._replaced(packed, withhold, encrypt)
         if not kept:
@@ -129,27 +127,65 @@ class Withholding:
                 tree = path.replaced(tree, make)
         return tree
 
-    def _encrypt(self, run: str, owner: str | None, path: str, plain: bytes) -> Encrypted:
+    def handed_over(self, run: str, encoding: bytes, owner: str | None) -> bytes:
+        """The encoding for a fork that has another owner: its fields have the keys of that one.
+
+        Blocks. Raises as `Sealer.open_field` does.
+        """
+        if self._journals.live:
+            return encoding
+        whose = self._journals.owner if owner is None else owner
+        changed = False
+
+        def again(part: Any, _: str) -> Any:
+            nonlocal changed
+            if not isinstance(part, Encrypted) or part.owner == whose:
+                return part
+            if self._sealer is None:
+                raise KeyMissingError(part.run)
+            changed = True
+            sealed = self._sealer.seal_field(run, whose, part.path, self._sealer.open_field(part))
+            return Encrypted(part.path, run, whose, sealed)
+
+        tree = _ANYWHERE.replaced(self._journals.decode_data(encoding), again)
+        if not changed:
+            return encoding
+        found = self._journals.encode(tree)
+        if isinstance(encoding, Carrying):
+            return Carrying.of(found, encoding.secrets, encoding.withheld)
+        return found
+
+    def forget(self, run: str) -> None:
+        """Drop the fields of a run that was deleted."""
+        with self._lock:
+            for place in [place for place in self._sealed if place[0] == run]:
+                del self._sealed[place]
+
+    def _encrypt(
+        self, run: str, whose: str | None, is_new: bool, path: str, plain: bytes
+    ) -> Encrypted:
         """The encrypted field; the same again for the same value, so that deltas stay small."""
         assert self._sealer is not None
-        whose = owner or self._journals.owner or self._owner_of(run)
         with self._lock:
-            known = self._sealed.get((run, path))
-        if known is not None and (known[0], known[1].owner) == (plain, whose):
-            made = known[1]
-            if self._sealer.encrypts_like(made):
-                return made
-        sealed = self._sealer.seal_field(run, whose, path, plain)
-        made = Encrypted(path, run, whose, sealed)
+            known = None if is_new else self._sealed.get((run, path))
+        if known and known[0] == plain and self._sealer.is_current(known[1], whose):
+            return known[1]
+        made = Encrypted(path, run, whose, self._sealer.seal_field(run, whose, path, plain))
         with self._lock:
             self._sealed[run, path] = plain, made
             while len(self._sealed) > _MOST:
                 self._sealed.popitem(last=False)
         return made
 
-    def _owner_of(self, run: str) -> str | None:
+    def _whose(self, run: str, owner: str | None) -> tuple[str | None, bool]:
+        """Whose key encrypts the fields of a run, and whether the run is new. That may block."""
+        assert self._sealer is not None
         tip = self._journals.tip(run) or self._journals.fetch_tip(run, with_state=False)
-        return tip.owner
+        if tip.exists:
+            return tip.owner, False
+        whose = self._journals.owner if owner is None else owner
+        self._sealer.prepare(whose)  # it may have been forgotten since its key was last used
+        return whose, True
 
     def _note(self, value: Any, path: str) -> None:
         """Keep a value out of error messages for as long as this is in use."""

@@ -264,11 +264,11 @@ class Sealer:
         key = self._run_key(run, self.keys.known(owner) or self.keys.newest(owner))
         return key.seal(plain, _FIELD + name.encode())
 
-    def encrypts_like(self, field: Encrypted) -> bool:
-        """Whether a field was encrypted with the key that is used now, as far as is known."""
+    def is_current(self, field: Encrypted, owner: str | None) -> bool:
+        """Whether a field was encrypted with the key that this owner has now, as far as is known."""
         assert self.keys is not None
-        key = self.keys.known(field.owner)
-        return key is not None and field.data.startswith(key.id)
+        key = self.keys.known(owner)
+        return key is not None and field.owner == owner and field.data.startswith(key.id)
 
     def open_field(self, field: Encrypted) -> bytes:
         """What `seal_field` was given. Raises as `open` does. Blocks."""
@@ -303,20 +303,24 @@ class Sealer:
         return found
 
 
-def sealer_of(
+def sealers_of(
     store: Store,
     key: Keyring | None,
     sign: SigningKey | None,
     trusted: TrustedKeys | None,
     clock: Clock,
     entropy: Entropy,
-) -> Sealer | None:
-    """What closes and opens the entries of a store with these; None if there are none."""
-    if key is None and sign is None and trusted is None:
-        return None
+    *,
+    fields_only: bool = False,
+) -> tuple[Sealer | None, Sealer | None]:
+    """What closes and opens the entries of a store, and what encrypts only fields, if any does."""
     if sign is not None:
         trusted = sign.trusted() if trusted is None else trusted | sign.trusted()
-    return Sealer(None if key is None else DataKeys(store, key, clock, entropy), sign, trusted)
+    keys = None if key is None else DataKeys(store, key, clock, entropy)
+    whole, fields = (None, keys) if fields_only else (keys, None)
+    closes = whole is not None or trusted is not None  # which may be empty: then nobody is trusted
+    sealer = Sealer(whole, sign, trusted) if closes else None
+    return sealer, None if fields is None else Sealer(fields)
 
 
 def _of_entry(entry: Entry | Front) -> bytes:

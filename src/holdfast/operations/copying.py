@@ -93,15 +93,7 @@ def copy_to(
     try:
         store = bind(opened, source.owner)
         largest = max(core.settings.max_state_bytes, _LARGEST_STATE)
-        keys = None if source.sealer is None else source.sealer.elsewhere(store)
-        copies = Journals(
-            store,
-            writer_for(store),
-            source.clock,
-            source.entropy,
-            largest_state=largest,
-            sealer=keys,
-        )
+        copies = keyed.elsewhere(source, store, writer_for(store), largest)
         copies.prepare(None)
         there = Core(copies, core.settings)
         copied, refused = [], []

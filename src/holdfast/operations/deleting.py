@@ -317,6 +317,7 @@ def _erase(core: Core, head: Entry) -> bool:
     )
     done = core.journals.store.erase(core.journals.place(tip, draft))
     core.journals.forget(head.run)
+    core.withholding.forget(head.run)
     return done
 
 

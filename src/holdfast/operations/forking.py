@@ -105,13 +105,12 @@ def branch_off(
     if source.entry.kind == Kind.RESULT:
         trail = core.journals.trail(source.run_id, source.seq)
         alone = Meta(source.entry).in_branch  # its state is its own value, not all results
-        *copies, last = _copies(core, run, trail, SAME if alone else state)
+        *copies, last = _copies(core, run, trail, SAME if alone else state, owner)
         if alone and state is not SAME:
-            last = last._replace(encoding=compose.encode(core, run, state))
+            last = last._replace(encoding=compose.encode(core, run, state, owner=owner))
     else:
-        last = _draft(source.entry)._replace(
-            encoding=compose.encode(core, run, source.state if state is SAME else state)
-        )
+        given = source.state if state is SAME else state
+        last = _draft(source.entry)._replace(encoding=compose.encode(core, run, given, owner=owner))
     own = json.loads(last.meta or "{}") | {"origin": source.checkpoint_id}
     if source.entry.kind != Kind.RESULT:  # results are copied with what was claimed with them
         own |= _claimed_before(core, source.entry)
@@ -119,9 +118,14 @@ def branch_off(
         own.pop(name, None)
     if IN_FORCE in own:  # by seqs of the origin; here it inherits all of it
         own[IN_FORCE] = ""
-    return [opening, *copies], last._replace(
-        flow=source.flow, thread=thread, owner=owner, meta=dump_meta(own)
+    last = last._replace(flow=source.flow, thread=thread, owner=owner, meta=dump_meta(own))
+    *before, last = (
+        draft
+        if draft.encoding is None or owner == source.owner
+        else draft._replace(encoding=core.withholding.handed_over(run, draft.encoding, owner))
+        for draft in (opening, *copies, last)
     )
+    return before, last
 
 
 def _opening(core: Core, source: Checkpoint) -> Entry | None:
@@ -156,7 +160,9 @@ def _claimed_before(core: Core, entry: Entry) -> dict[str, Any]:
     return facts
 
 
-def _copies(core: Core, run: str, trail: list[Entry], state: object) -> list[Draft]:
+def _copies(
+    core: Core, run: str, trail: list[Entry], state: object, owner: str | None
+) -> list[Draft]:
     edited: dict[str, Any] | None = None
     if state is not SAME:
         if not isinstance(state, dict):
@@ -177,7 +183,7 @@ def _copies(core: Core, run: str, trail: list[Entry], state: object) -> list[Dra
         if entry.kind == Kind.RESULT and edited is not None:
             if entry.step not in edited:
                 break
-            encoding = compose.encode(core, run, edited.pop(entry.step))
+            encoding = compose.encode(core, run, edited.pop(entry.step), owner=owner)
             draft = _draft(entry)._replace(encoding=encoding)
         else:
             draft = copy_of(core, entry)

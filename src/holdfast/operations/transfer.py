@@ -252,10 +252,7 @@ def _scratch(core: Core, path: Path, run_id: str, lines: list[Numbered], keys: o
             missing.add(place)
     largest = core.settings.max_state_bytes
     source = core.journals
-    sealer = None if source.sealer is None else source.sealer.elsewhere(store)
-    scratch = Journals(
-        store, writer_for(store), source.clock, source.entropy, largest_state=largest, sealer=sealer
-    )
+    scratch = keyed.elsewhere(source, store, writer_for(store), largest)
     for row in _key_rows(path, keys):
         keyed.data_keys(scratch).take_over(row)
     for name in (run_id, verdict_journal(run_id)):

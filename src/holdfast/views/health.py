@@ -249,7 +249,7 @@ def _rescue(cp: SyncCheckpointer, commands: Commands, integrity: Integrity) -> t
                 if found is None:
                     continue
                 readable = readable or str(info.seq)
-                branch_off(cp.core, run_id, found, SAME, thread=None, owner=None, facts={})
+                branch_off(cp.core, run_id, found, SAME, thread=None, owner=found.owner, facts={})
                 back = commands.line("rollback", run_id, places=[str(info.seq)])
                 return f"Its newest intact checkpoint is at {info.seq}. To go back to it:", back
     if readable:

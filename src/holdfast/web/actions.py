@@ -287,7 +287,9 @@ def _is_that_fork(site: Site, run_id: str, place: str | None, new_id: str, state
     opening = core.journals.opening(new_id)
     if opening is None or Meta(opening).origin != source.checkpoint_id:
         return False
-    before, last = branch_off(core, new_id, source, state, thread=None, owner=None, facts={})
+    before, last = branch_off(
+        core, new_id, source, state, thread=None, owner=source.owner, facts={}
+    )
     first = core.journals.entry(new_id, len(before))
     if first is None or first.kind != last.kind or first.status == Status.DELETED:
         return False
