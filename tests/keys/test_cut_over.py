@@ -201,3 +201,19 @@ def test_older_entries_are_proved_with_few_reads() -> None:
         store.reads = 0
         assert cp.verify("old").ok
         assert store.reads < 30
+
+
+def test_what_is_written_without_the_key_after_the_cut_over_is_not_accepted_by_another() -> None:
+    store, elsewhere = MemoryStore(), MemoryStore()
+    with keyed(store) as cp:
+        cp.cut_over()
+        cp.save("ours", 1)
+    with hf.SyncCheckpointer(elsewhere) as cp:
+        cp.save("theirs", 2)
+    store.append(elsewhere.read("theirs"))
+    with keyed(store) as cp:
+        assert cp.cut_over() == 0
+        with pytest.raises(hf.PlaintextError):
+            cp.load("theirs")
+        assert cp.cut_over(again=True) > 0
+        assert state_of(cp, "theirs") == 2

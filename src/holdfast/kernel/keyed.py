@@ -75,6 +75,15 @@ def cut_over(journals: Journals, *, hidden_only: bool = False) -> int:
     return listed
 
 
+def is_cut_over(journals: Journals) -> bool:
+    """Whether a cut-over was recorded to its end, sealed and signed as it must be now."""
+    try:
+        last = journals.cut_over.last()
+    except PlaintextError:
+        return False
+    return last is not None and last.kind == Kind.COMPLETE
+
+
 def _start_over(journals: Journals) -> None:
     """Remove a record that was only sealed, or only signed: all will be listed again."""
     head = journals.head(CUT_OVER)

@@ -40,17 +40,21 @@ def rekey(core: Core, *, new_data_keys: bool = False) -> Rekeyed:
     return Rekeyed(owners, rewrapped)
 
 
-def cut_over(core: Core) -> int:
+def cut_over(core: Core, *, again: bool = False) -> int:
     """Accept all that was saved without the key until now, and nothing from now on.
 
     For a store that was used before it got a key; a new one needs no cut-over. Stop everything
     that saves without the key first. Returns the number of journals that are accepted as they are.
     Their states stay readable for all who can read the store; those saved from now on are not.
+    It happens once: called again, it does nothing, and returns 0. What was written without the key
+    since then may be anybody's. With `again`, that is accepted, too: look at every such run first.
     """
     _refuse_bound(core)
     if core.journals.sealer is None:
         raise KeyMissingError("")
     core.journals.sealer.prepare(None)
+    if not again and keyed.is_cut_over(core.journals):
+        return 0
     return keyed.cut_over(core.journals)
 
 
