@@ -198,3 +198,22 @@ def test_the_chain_of_a_whole_store_is_proved_with_its_key_and_without(tmp_path:
         assert not cp.verify_chain().problems
     with hf.SyncCheckpointer(tmp_path / "runs.db") as cp:
         assert not cp.verify_chain().problems
+
+
+def test_a_key_that_the_ring_lacks_hides_only_what_it_encrypted() -> None:
+    store = MemoryStore()
+    with keyed(store, hf.Keyring({"2025": OLD})) as cp:
+        cp.save("old", 1, owner="ann")
+        cp.save("empty", 2)
+    with keyed(store, BOTH) as cp:
+        keys = sealer_of(cp).keys
+        assert keys is not None
+        keys.add(keys.row("ann"))  # wrapped by the newer key, and the older one as it was
+        keys.add(keys.row(None))
+        keys.rewrap(keys.row(None))
+        cp.save("new", 3, owner="ann")
+    with keyed(store, hf.Keyring({"2026": NEW})) as cp:
+        assert state_of(cp, "new") == 3
+        cp.save("newer", 4, owner="ann")
+        with pytest.raises(hf.KeyMissingError, match="2025"):
+            cp.load("old")

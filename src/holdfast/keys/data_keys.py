@@ -22,6 +22,7 @@ from holdfast.errors import (
     KeyDestroyedError,
     KeyMissingError,
     OutcomeUnknownError,
+    WrongKeyError,
 )
 from holdfast.keys.keyring import KEY_BYTES, Keyring
 from holdfast.model import KEYS, Entry, Kind, Status, key_journal
@@ -86,7 +87,7 @@ class DataKeys:
         for _ in range(_ATTEMPTS):
             row = self.row(owner)
             if row.wrapped:
-                return self._learn(row)[-1]
+                return self._learn(row, row.wrapped[-1][0])[-1]
             made = DataKey(os.urandom(ID_BYTES), os.urandom(KEY_BYTES))
             name, wrapped = self._ring.wrap(made.secret, _about(owner, made.id))
             self._replace(row, (*row.wrapped, (made.id.hex(), name, _text(wrapped))))
@@ -108,11 +109,11 @@ class DataKeys:
             if key.id == key_id:
                 return key
         row = self.row(owner)
-        for key in self._learn(row):
-            if key.id == key_id:
-                return key
         if key_id.hex() in row.destroyed:
             raise KeyDestroyedError(run, seq, "its owner was forgotten, and the key destroyed")
+        for key in self._learn(row, key_id.hex()):
+            if key.id == key_id:
+                return key
         reason = f"the data key {key_id.hex()} that it was encrypted with is not in this store"
         if not self._apart:
             reason += " (if data keys are kept in one of their own, give that: --key-store)"
@@ -173,8 +174,8 @@ class DataKeys:
     def take_over(self, other: KeyRow) -> None:
         """Keep the keys of another store, with which copies of its runs are encrypted.
 
-        Raises `KeyMissingError`, `WrongKeyError` if the ring can't open them: with one such key
-        among them, nothing of the owner could be read. Without a ring, only keys that were made
+        Raises `KeyMissingError`, `WrongKeyError` if the ring can't open them: the copies could not
+        be read. Without a ring, only keys that were made
         here before, or all of an owner's, are taken.
         """
         if self._given is not None:
@@ -205,8 +206,21 @@ class DataKeys:
         with self._lock:
             self._known.pop(owner or "", None)
 
-    def _learn(self, row: KeyRow) -> tuple[DataKey, ...]:
-        keys = tuple(self._unwrapped(row))
+    def _learn(self, row: KeyRow, wanted: str) -> tuple[DataKey, ...]:
+        """The keys of a row that the ring opens. Raises if it can't open the wanted one.
+
+        Also if that is not there at all, and another one can't be opened.
+        """
+        keys: tuple[DataKey, ...] = ()
+        is_there = any(one[0] == wanted for one in row.wrapped)
+        for one in row.wrapped:
+            try:
+                keys = (*keys, *self._unwrapped(row._replace(wrapped=(one,))))
+            except (KeyMissingError, WrongKeyError):
+                if one[0] == wanted or not is_there:
+                    raise
+        if not keys or keys[-1].id.hex() != row.wrapped[-1][0]:
+            return keys  # not to be kept: the last one would encrypt
         with self._lock:
             self._known[row.owner or ""] = keys
             self._known.move_to_end(row.owner or "")
