@@ -18,6 +18,7 @@ import holdfast as hf
 from holdfast import SyncCheckpointer
 from holdfast.cli.main import holdfast
 from holdfast.errors import StoreUnavailableError
+from holdfast.views.rows import row_of
 from holdfast.web.pages import runs as page
 from holdfast.workflow import ask, step, workflow
 from tests.web.conftest import Serving
@@ -276,3 +277,18 @@ def test_the_header_says_how_many_questions_are_open(tmp_path: Path, serving: Se
         hf.Engine(tmp_path / "runs.db").run_sync(review(), run_id="asks")
     text = serving().get("/nothing").text
     assert re.search(r'id="asking">1<', text)
+
+
+def test_runs_of_an_encrypted_store_are_listed_without_its_key(tmp_path: Path) -> None:
+    ring = hf.Keyring({"2026": bytes(range(32))})
+    with hf.Engine(tmp_path / "runs.db", key=ring) as engine:
+        engine.run_sync(report(), run_id="done")
+        with pytest.raises(hf.RunPausedError):
+            engine.run_sync(review(), run_id="asks")
+    with SyncCheckpointer(tmp_path / "runs.db") as cp:
+        rows = {run.run_id: row_of(cp, run) for run in cp.runs()}
+    assert {run_id: row.word for run_id, row in rows.items()} == {
+        "done": "completed",
+        "asks": "paused",
+    }
+    assert "key was not given" in str(rows["asks"].note)

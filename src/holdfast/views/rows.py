@@ -13,7 +13,7 @@ from holdfast.checkpoint import RunInfo
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec.meta import Meta
 from holdfast.codec.redaction import redacted
-from holdfast.errors import CheckpointCorruptedError
+from holdfast.errors import CheckpointCorruptedError, KeyMissingError
 from holdfast.errors.base import one_line
 from holdfast.kernel.pages import pass_by
 from holdfast.model import Entry, Kind, Status, verdict_journal
@@ -66,12 +66,16 @@ def row_of(cp: SyncCheckpointer, run: RunInfo) -> Row:
     shape = shape_of(cp, run.run_id, "left" if left else word)
     if shape.newest is None and shape.damaged:
         word = "damaged"
+    try:
+        note, claims = _note(cp, run, word, facts, shape), _claims(cp, run.run_id, shape)
+    except KeyMissingError:
+        note, claims = Note("encrypted, and its key was not given"), None
     return Row(
         run,
         word,
-        _note(cp, run, word, facts, shape),
+        note,
         shape,
-        _claims(cp, run.run_id, shape),
+        claims,
         _took(run, word, shape),
         cp.stats(run.run_id).stored_bytes,
         facts.get("holder") or _process(shape.holder),

@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec.meta import EVIDENCE, Meta
-from holdfast.errors import CheckpointCorruptedError
+from holdfast.errors import CheckpointCorruptedError, KeyMissingError
 from holdfast.kernel.pages import Found
 from holdfast.model import CARRY_STATE, Entry, Kind, Status
 from holdfast.views import words
@@ -182,6 +182,8 @@ def _drawn(found: Iterable[Found], word: str, whole: bool, *, now: int) -> Shape
         except CheckpointCorruptedError:  # of its metadata
             damaged += 1
             pen.add("damaged", 0.0, each.seq)
+        except KeyMissingError:  # what its clear fields say was drawn
+            continue
     pen.end(word, now)
     return Shape(
         tuple(pen.pieces),
