@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, cast
 
 from holdfast.codec import cards, readable, values
 from holdfast.codec.meta import Meta, dump_meta
@@ -233,7 +233,7 @@ class Checkpoint(CheckpointInfo, Generic[T_co]):
     def __init__(self, entry: Entry, encoding: bytes, decode: Callable[[bytes], T_co]) -> None:
         super().__init__(entry)
         self._encoding: bytes | None = encoding
-        self._decode = decode
+        self._decode: Any = decode
         self._state: Any = None
 
     @classmethod
@@ -263,9 +263,13 @@ class Checkpoint(CheckpointInfo, Generic[T_co]):
                 raise
             except ValueError as error:
                 raise CheckpointCorruptedError(self.run_id, self.seq, str(error)) from None
-            self._encoding = None
-        state: T_co = self._state
-        return state
+            self._encoding = self._decode = None
+        return cast("T_co", self._state)
+
+    def __getstate__(self) -> object:
+        """What is pickled and copied: its state, and nothing of the store that it came from."""
+        _ = self.state  # after which nothing decodes it any more
+        return super().__getstate__()
 
     def to_dict(self) -> dict[str, Any]:
         """The documented JSON form, with the state; `from_dict` turns it back exactly."""
@@ -354,8 +358,7 @@ def to_micros(when: datetime) -> int:
 def aware(when: datetime) -> datetime:
     """The moment in UTC; a naive time is local.
 
-    At either end of the calendar, such as `datetime.max`, a naive time is taken for UTC: there may
-    be no such moment in UTC.
+    At either end of the calendar, such as `datetime.max`, where that may not exist, it is UTC.
     """
     try:
         return when.astimezone(UTC)
@@ -372,7 +375,6 @@ def _entry_from(data: Mapping[str, Any]) -> Entry:
     try:
         run, seq = split_checkpoint_id(data["checkpoint_id"])
         parent = data["parent_id"]
-        meta = data["meta"]
         return Entry(
             run=run,
             seq=seq,
@@ -391,7 +393,7 @@ def _entry_from(data: Mapping[str, Any]) -> Entry:
             flow=data["flow"],
             thread=data["thread_id"],
             owner=data["owner"],
-            meta=dump_meta(meta),
+            meta=dump_meta(data["meta"]),
             body=b"",
         )
     except (KeyError, TypeError) as error:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
+
+import pytest
 
 import holdfast as hf
 from tests.keys.forging import keyed
@@ -27,3 +31,13 @@ def test_with_the_key_nothing_is_wrong_after_new_keys_and_forgotten_owners(tmp_p
         cp.forget(owner="ann")
         assert cp.verify_chain().problems == ()
         assert cp.verify_anchor(tmp_path / "anchor").problems == ()
+
+
+@pytest.mark.parametrize("ring", [None, BOTH], ids=["plain", "encrypted"])
+def test_a_checkpoint_can_be_copied_and_pickled(ring: hf.Keyring | None, tmp_path: Path) -> None:
+    with hf.SyncCheckpointer(f"sqlite:///{tmp_path}/runs.db", key=ring) as cp:
+        saved, loaded = cp.save("run", [1], metadata={"n": 2}), cp.load("run")
+    for checkpoint in (saved, loaded):
+        for again in (copy.deepcopy(checkpoint), pickle.loads(pickle.dumps(checkpoint))):
+            assert again is not None
+            assert (again.state, again.metadata) == ([1], {"n": 2})
