@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from holdfast.codec.registry import Coded
+from holdfast.errors import SerializeError
 
 _STEP: Final = re.compile(
     r"\.?(?P<word>[^.\[\]'\"\s*]+)|\.?(?P<deep>\*\*)|\.?(?P<any>\*)|\[(?P<each>\*)\]"
@@ -36,8 +37,14 @@ class FieldPath:
         return f"FieldPath({self.text!r})"
 
     def replaced(self, tree: Any, make: Make) -> Any:
-        """The tree of plain data, changed in place where the path leads to something."""
-        return _replaced(tree, self._steps, "", make)
+        """The tree of plain data, changed in place where the path leads to something.
+
+        Raises `SerializeError` if it is nested too deeply for the stack that is left.
+        """
+        try:
+            return _replaced(tree, self._steps, "", make)
+        except RecursionError:
+            raise SerializeError(self.text, "the value around it is nested too deeply") from None
 
 
 def field_paths(what: str, given: Iterable[str]) -> tuple[FieldPath, ...]:

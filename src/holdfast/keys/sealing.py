@@ -13,6 +13,7 @@ import binascii
 import hmac
 import json
 import re
+import threading
 from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
@@ -156,6 +157,7 @@ class Sealer:
         on_fork(self._reset)
 
     def _reset(self) -> None:
+        self._lock = threading.Lock()
         self._runs: OrderedDict[tuple[str, bytes], RunKey] = OrderedDict()
 
     def elsewhere(self, store: Store) -> Sealer:
@@ -256,7 +258,8 @@ class Sealer:
         """Drop the keys of an owner from memory: they were destroyed."""
         assert self.keys is not None
         self.keys.forget(owner)
-        self._runs.clear()
+        with self._lock:
+            self._runs.clear()
 
     def seal_field(self, run: str, owner: str | None, name: str, plain: bytes) -> bytes:
         """A part of a state, encrypted by itself. Blocks unless it `is_ready`."""
@@ -297,9 +300,11 @@ class Sealer:
         place = run, data_key.id
         found = self._runs.get(place)
         if found is None:
-            found = self._runs[place] = RunKey(data_key, run)
-            while len(self._runs) > _CACHED:
-                self._runs.popitem(last=False)
+            found = RunKey(data_key, run)
+            with self._lock:
+                self._runs[place] = found
+                while len(self._runs) > _CACHED:
+                    self._runs.popitem(last=False)
         return found
 
 
