@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 import holdfast as hf
 from holdfast.codec import values
 from holdfast.keys.signing import SigningKey, TrustedKeys
+from holdfast.model import CUT_OVER
 from holdfast.stores import MemoryStore
 from tests.damage.servers import VAULTS
 from tests.damage.vaults import Vault
@@ -217,3 +220,20 @@ def test_what_is_written_without_the_key_after_the_cut_over_is_not_accepted_by_a
             cp.load("theirs")
         assert cp.cut_over(again=True) > 0
         assert state_of(cp, "theirs") == 2
+
+
+def test_a_record_that_was_removed_is_damage_and_nobody_is_told_to_accept_what_is_there(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "runs.db"
+    with keyed(f"sqlite:///{file}") as cp:
+        cp.save("ours", 1)
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("DELETE FROM holdfast_entries WHERE run = ?", (CUT_OVER,))
+    with keyed(f"sqlite:///{file}") as cp:
+        with pytest.raises(hf.CheckpointCorruptedError, match="it is gone"):
+            cp.save("new", 1)
+        with pytest.raises(hf.CheckpointCorruptedError, match="it is gone"):
+            cp.cut_over()
+        assert cp.cut_over(again=True) > 0
+        assert state_of(cp, "ours") == 1

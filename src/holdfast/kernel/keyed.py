@@ -9,6 +9,7 @@ from holdfast.codec import envelope
 from holdfast.codec.meta import dump_meta
 from holdfast.codec.wrapping import SEALED, SIGNED
 from holdfast.errors import (
+    CheckpointCorruptedError,
     CutOverError,
     KeyDestroyedError,
     KeyMissingError,
@@ -55,6 +56,7 @@ def begin(journals: Journals) -> None:
     elif sealer.keys is None and sealer.signer is None:
         raise KeyMissingError("")
     if has_runs(real_store(journals.store)):
+        check_first(journals)
         raise CutOverError(journals.store.url)
     cut_over(journals, hidden_only=True)
 
@@ -73,6 +75,21 @@ def cut_over(journals: Journals, *, hidden_only: bool = False) -> int:
         listed += len(batch)
     _append(journals, Draft(Kind.COMPLETE.value, Status.COMPLETED.value))
     return listed
+
+
+def check_first(journals: Journals) -> None:
+    """Raise `CheckpointCorruptedError` if the record of a cut-over was there once, and is gone.
+
+    Who removed it may have put runs of their own into the store, which nobody should accept.
+    """
+    if journals.head_seq(CUT_OVER) is not None:
+        return
+    store = real_store(journals.store)
+    for head in store.runs():
+        for entry in store.read(head.run, newest_first=True, limit=1):
+            if envelope.glance(entry).is_sealed:
+                reason = "it is gone, and there are encrypted runs, which begin after it"
+                raise CheckpointCorruptedError(CUT_OVER, None, reason)
 
 
 def is_cut_over(journals: Journals) -> bool:

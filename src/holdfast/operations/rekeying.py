@@ -53,8 +53,10 @@ def cut_over(core: Core, *, again: bool = False) -> int:
     if core.journals.sealer is None:
         raise KeyMissingError("")
     core.journals.sealer.prepare(None)
-    if not again and keyed.is_cut_over(core.journals):
-        return 0
+    if not again:
+        keyed.check_first(core.journals)
+        if keyed.is_cut_over(core.journals):
+            return 0
     return keyed.cut_over(core.journals)
 
 
