@@ -123,7 +123,8 @@ class Commands(click.Group):
     epilog="Every command takes --store, --json and --debug. Ids may be shortened as long as they "
     "stay unique. The store is, in this order: --store, $HOLDFAST_STORE, `store` under "
     "[tool.holdfast] in pyproject.toml, .holdfast/holdfast.db. With $HOLDFAST_OWNER, only the runs of "
-    "that owner are there.",
+    "that owner are there. Keys: --key-file or $HOLDFAST_KEY_FILE, --key-store or "
+    "$HOLDFAST_KEY_STORE, --sign-key or $HOLDFAST_SIGN_KEY, --trusted or $HOLDFAST_TRUSTED.",
 )
 @click.version_option(package_name="holdfast", message="holdfast %(version)s")
 def holdfast() -> None:

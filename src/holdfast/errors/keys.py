@@ -49,6 +49,9 @@ class KeyDestroyedError(CheckpointCorruptedError):
 class PlaintextError(CheckpointCorruptedError):
     """An entry is neither encrypted nor signed where every one must be: others wrote it."""
 
+    def __str__(self) -> str:
+        return f"{self.run_id}@{self.seq} is refused: {self.reason}"
+
 
 class SignatureError(CheckpointCorruptedError):
     """The signature of an entry is not that of a trusted key, or there is none."""
