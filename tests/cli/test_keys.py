@@ -80,3 +80,32 @@ def test_a_store_from_before_there_was_a_key_says_how_to_begin_with_one(cli: Cli
     assert "holdfast rekey --cut-over" in cli("show", "r-1", *keyed).err
     assert cli("rekey", "--cut-over", *keyed).code == 0
     assert cli("show", "r-1", *keyed).code == 0
+
+
+def test_commands_work_where_only_fields_are_encrypted(cli: Cli) -> None:
+    cli("keygen", "--out", "ring.keys", "--id", "2025")
+    options = {"key": hf.Keyring.from_file("ring.keys"), "encrypt": ["ssn"]}
+    with hf.SyncCheckpointer("sqlite:///runs.db", **options) as cp:  # type: ignore[arg-type]
+        cp.save("hers", {"name": "Ann", "ssn": "078-05-1120"}, owner="ann")
+        cp.save("shared", {"name": "Bob", "ssn": "219-09-9999"})
+    cli("keygen", "--out", "ring.keys", "--add", "--id", "2026")
+    with_keys = ["--store", "sqlite:///runs.db", "--key-file", "ring.keys"]
+    shown = cli("show", "hers", *with_keys)
+    assert shown.code == 0
+    assert "Ann" in shown.out
+    assert "078-05-1120" not in shown.out
+    assert cli("rekey", "--json", *with_keys).json == {"owners": 2, "rewrapped": 2}
+    done = cli("forget", "--owner", "ann", "--yes", "--json", *with_keys)
+    assert done.code == 0, done.err
+    assert len(done.json["keys"]) == 1
+    newest = key_files.read_keys("ring.keys")["2026"]
+    options["key"] = hf.Keyring({"2026": newest})
+    with hf.SyncCheckpointer("sqlite:///runs.db", **options) as cp:  # type: ignore[arg-type]
+        found = cp.load("shared")
+        assert found is not None
+        assert found.state["ssn"] == "219-09-9999"
+    assert cli("rekey", "--cut-over", *with_keys).code == 0
+    with hf.SyncCheckpointer("sqlite:///runs.db", key=options["key"]) as cp:  # type: ignore[arg-type]
+        found = cp.load("shared")
+        assert found is not None
+        assert found.state["ssn"] == "219-09-9999"

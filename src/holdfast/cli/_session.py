@@ -4,7 +4,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -13,15 +13,17 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _keys, _show
 from holdfast.cli._keys import Keys
 from holdfast.engine.tracebacks import FULL
+from holdfast.kernel.keyed import has_only_fields
 from holdfast.model import check_id
 from holdfast.store import Store
 from holdfast.stores.sqlite.schema import has_journal
-from holdfast.urls import default_heads_file, default_url, is_shared, local_path, masked
+from holdfast.urls import default_heads_file, default_url, is_shared, local_path, masked, open_store
 from holdfast.views.commands import Commands
 from holdfast.views.errors import NotFoundError
 
 if TYPE_CHECKING:  # the engine takes as long to import as all the rest: most commands don't need it
     from holdfast.engine.door import StoreLike
+    from holdfast.keys.keyring import Keyring
 
 
 def _debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -116,29 +118,40 @@ class Session:
 
     @contextmanager
     def opened(
-        self, *, new: bool = False, signing: bool = True, **options: Any
+        self, *, new: bool = False, signing: bool = True, whole: bool = False, **options: Any
     ) -> Iterator[SyncCheckpointer]:
         """The store, open. One that is not there is an error, unless it may be `new`.
 
-        Without `signing`, nothing is to be saved, and --sign-key is for something else.
+        Without `signing`, nothing is to be saved, and --sign-key is for something else. As a
+        `whole`, everything in the store is to be encrypted from now on.
         """
         if not new:
             self.require_store()
         store: Any = self.url
         if self.own is not None and not isinstance(self.own, str | os.PathLike):
             store = _store_of(self.own)
-        options = {"owner": self.owner, **self.guards(signing=signing), **options}
+        options = {"owner": self.owner, **self.guards(signing=signing, whole=whole), **options}
         with SyncCheckpointer(store, **options) as checkpointer:
             if not new and not checkpointer.store.exists():
                 raise _no_store(checkpointer.store.url)
             checkpointer.core.journals.keep_coded()
             yield checkpointer
 
-    def guards(self, *, signing: bool = True) -> dict[str, Any]:
+    def guards(self, *, signing: bool = True, whole: bool = False) -> dict[str, Any]:
         """The keys, and where heads of the project's own store are remembered."""
         own = self.where is None and self.own is None
         remember = {"remember": default_heads_file()} if own else {}
-        return {**self.keys.opened(signing=signing), **remember}
+        keys = self.keys.opened(signing=signing)
+        if "key" in keys and not whole and self._has_only_fields(keys["key"]):
+            keys["key"] = keys["key"].for_fields()
+        return {**keys, **remember}
+
+    def _has_only_fields(self, ring: "Keyring") -> bool:
+        path = local_path(self.url)
+        if path is not None and not path.exists():
+            return False
+        with closing(open_store(self.url)) as store:
+            return store.exists() and has_only_fields(store, ring)
 
     @property
     def place(self) -> "StoreLike":

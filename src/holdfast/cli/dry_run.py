@@ -70,7 +70,7 @@ def _migrated(
     session: Session, migrations: str, run_id: str | None, prefix: str
 ) -> Iterator[DryRun]:
     declared = _flows.declared(migrations, Migrations)
-    with SyncCheckpointer(session.url, owner=session.owner, **session.keys.opened()) as cp:
+    with SyncCheckpointer(session.url, owner=session.owner, **session.guards()) as cp:
         yield from cp.dry_run(declared, run_id=run_id, prefix=prefix)
 
 
@@ -80,7 +80,7 @@ def _resumed(session: Session, flows: tuple[str, ...], run_id: str | None) -> It
         raise click.UsageError(
             "name a flow with --flow MODULE:NAME, or under [tool.holdfast] in pyproject.toml"
         )
-    keys = session.keys.opened()
+    keys = session.guards()
     with Engine(session.url, flows=known, owner=session.owner, **keys) as engine:
         yield from engine.dry_run_sync(run_id=run_id)
 

@@ -25,7 +25,7 @@ def command(session: Session, new_data_keys: bool, cut_over: bool) -> None:
     is now, and stays readable; all that is saved from now on is encrypted or signed. Stop all
     programs that use the store first, and give them the key.
     """
-    with session.opened() as cp:
+    with session.opened(whole=cut_over) as cp:
         if cut_over:
             accepted = cp.cut_over()
             session.show(

@@ -23,13 +23,14 @@ from holdfast.kernel.pages import pass_by
 from holdfast.kernel.store_view import real_store
 from holdfast.kernel.tip import Tip
 from holdfast.keys.data_keys import ID_BYTES, DataKeys, KeyRow
-from holdfast.model import CUT_OVER, Entry, Kind, Status, verdict_journal
+from holdfast.model import CUT_OVER, KEYS, Entry, Kind, Status, verdict_journal
+from holdfast.store import RunFilter, Store
 
 if TYPE_CHECKING:
     from holdfast.kernel.journal import Journals
     from holdfast.kernel.writer import Writer
+    from holdfast.keys.keyring import Keyring
     from holdfast.keys.sealing import Sealer
-    from holdfast.store import Store
 
 
 def begin(journals: Journals) -> None:
@@ -140,10 +141,10 @@ def elsewhere(journals: Journals, store: Store, writer: Writer, largest_state: i
 
 def ring_keys(journals: Journals) -> DataKeys | None:
     """The data keys of a store, to be opened with a keyring; None if there is no keyring."""
-    return next((sealer.keys for sealer in _with_ring(journals)), None)
+    return next((sealer.keys for sealer in with_ring(journals)), None)
 
 
-def _with_ring(journals: Journals) -> Iterator[Sealer]:
+def with_ring(journals: Journals) -> Iterator[Sealer]:
     """What encrypts with a keyring: whole entries, or fields of states."""
     for sealer in (journals.sealer, journals.fields):
         if sealer is not None and sealer.keys is not None:
@@ -161,9 +162,16 @@ def data_keys(journals: Journals) -> DataKeys:
 def destroy(journals: Journals, owner: str) -> tuple[str, ...]:
     """Destroy the data keys of an owner, also without a keyring; returns their ids."""
     gone = data_keys(journals).destroy(owner)
-    for sealer in _with_ring(journals):
+    for sealer in with_ring(journals):
         sealer.forget(owner)
     return gone
+
+
+def has_only_fields(store: Store, ring: Keyring) -> bool:
+    """Whether a store has data keys, and not everything in it must be encrypted by them."""
+    kept = ring.data_keys or store
+    where = RunFilter(status=Status.DELETED.value, prefix=KEYS)
+    return store.last(CUT_OVER) is None and bool(kept.runs(where, limit=1))
 
 
 def key_rows(journals: Journals, run: str) -> list[KeyRow]:
@@ -201,7 +209,7 @@ def confirm(journals: Journals, entry: Entry) -> None:
     known = keys.known(entry.owner)  # its fields were encrypted with this one, if any were
     used = stored.sealed[:ID_BYTES] if stored.is_sealed else known and known.id
     if used and not keys.is_current(entry.owner, used):
-        for sealer in _with_ring(journals):
+        for sealer in with_ring(journals):
             sealer.forget(entry.owner)
         raise KeyDestroyedError(
             entry.run, entry.seq, "its owner was forgotten, and the key destroyed"

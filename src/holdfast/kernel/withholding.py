@@ -21,6 +21,7 @@ from holdfast.codec.secrets import (
     check_provider,
 )
 from holdfast.errors import KeyMissingError
+from holdfast.kernel.keyed import with_ring
 from holdfast.seams import on_fork
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ class Withholding:
         self._sealed: OrderedDict[tuple[str, str], tuple[bytes, Encrypted]] = OrderedDict()
         self._reset()
         on_fork(self._reset)
-        opened = None if self._sealer is None else self._sealer.open_field
+        self._opener = next(with_ring(journals), None)
+        opened = None if self._opener is None else self._opener.open_field
         journals.sources = Sources(hidden.secrets_from, opened, self._note)
 
     def _reset(self) -> None:
@@ -141,10 +143,10 @@ class Withholding:
             nonlocal changed
             if not isinstance(part, Encrypted) or part.owner == whose:
                 return part
-            if self._sealer is None:
+            if self._opener is None:
                 raise KeyMissingError(part.run)
             changed = True
-            sealed = self._sealer.seal_field(run, whose, part.path, self._sealer.open_field(part))
+            sealed = self._opener.seal_field(run, whose, part.path, self._opener.open_field(part))
             return Encrypted(part.path, run, whose, sealed)
 
         tree = _ANYWHERE.replaced(self._journals.decode_data(encoding), again)

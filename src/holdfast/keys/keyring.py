@@ -35,6 +35,7 @@ class Keyring:
         self._known = {check_key_id(name): _key(name, key) for name, key in keys.items()}
         self._fetch: Fetch | None = None
         self.data_keys = data_keys
+        self.fields_only = False
         self._newest = list(self._known)[-1]
 
     @classmethod
@@ -73,6 +74,16 @@ class Keyring:
         ring = cls({newest: fetch(newest)}, data_keys=data_keys)
         ring._fetch = fetch
         return ring
+
+    def for_fields(self) -> Keyring:
+        """The same keys, for a store where only fields are encrypted (`encrypt=`).
+
+        `Checkpointer(store, key=ring.for_fields())` opens these fields, rekeys and forgets, and
+        encrypts nothing that is saved: for programs that do not know which fields to encrypt.
+        """
+        found = Keyring.__new__(Keyring)
+        vars(found).update(vars(self), fields_only=True)
+        return found
 
     @property
     def newest(self) -> str:

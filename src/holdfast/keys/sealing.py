@@ -322,7 +322,8 @@ def sealers_of(
     if sign is not None:
         trusted = sign.trusted() if trusted is None else trusted | sign.trusted()
     keys = None if key is None else DataKeys(store, key, clock, entropy)
-    whole, fields = (None, keys) if fields_only else (keys, None)
+    only = key is not None and (key.fields_only or fields_only)
+    whole, fields = (None, keys) if only else (keys, None)
     closes = whole is not None or trusted is not None  # which may be empty: then nobody is trusted
     sealer = Sealer(whole, sign, trusted) if closes else None
     return sealer, None if fields is None else Sealer(fields)
