@@ -85,6 +85,24 @@ def test_an_input_declared_as_a_secret_is_one_whatever_the_caller_gives(
     assert VALUE.encode() not in files_of(tmp_path / "store")
 
 
+@dataclass
+class Order:
+    token: hf.Secret[str]
+    count: int
+
+
+@workflow
+async def buy(order: Order) -> int:
+    return len(order.token.reveal())
+
+
+def test_a_secret_field_of_an_input_in_json_is_not_stored(url: str, tmp_path: Path) -> None:
+    inputs = buy.inputs_from({"order": {"token": VALUE, "count": 1}})
+    with hf.Engine(url, flows=[buy]) as engine:
+        assert engine.run_sync(buy(**inputs), run_id="r") == len(VALUE)
+    assert VALUE.encode() not in files_of(tmp_path / "store")
+
+
 def test_the_hash_of_inputs_and_arguments_does_not_depend_on_a_secret(tmp_path: Path) -> None:
     metas = []
     for name, value in (("a", VALUE), ("b", "canary-of-another-one")):

@@ -22,13 +22,15 @@ from typing import (
     overload,
 )
 
+from holdfast.codec import values
 from holdfast.codec.revive import revive, unwrapped
-from holdfast.codec.secrets import Secret
+from holdfast.codec.secrets import Carrying, Secret
 from holdfast.engine import flow as engine_flow
 from holdfast.engine.effects import CALL, Call, mark
 from holdfast.engine.flow import Wanted
 from holdfast.engine.functions import hints_of
 from holdfast.engine.program import FlowInfo, Program
+from holdfast.errors import ReviveError, SerializeError
 from holdfast.kernel.core import Core, Op
 from holdfast.migrations import Migrations, version_of
 from holdfast.model import check_id
@@ -136,7 +138,8 @@ class Workflow(engine_flow.Flow[R_co], Generic[P, R_co]):
 
     def inputs_from(self, data: Any) -> dict[str, Any]:
         """The inputs, by name. Raises `TypeError` unless the function can be called with them."""
-        return self._bound((), data)
+        bound, hints = self._bound((), data), hints_of(self.fn)
+        return {name: _with_secrets(value, hints.get(name)) for name, value in bound.items()}
 
     def unpack(self, recorded: Any) -> R_co:
         """A recorded result with the declared type."""
@@ -236,6 +239,17 @@ def workflow(
         raise TypeError(f"workflow needs a name or a function, not {name!r}")
     number = version_of(version, migrate)
     return lambda fn: Workflow(fn, name or fn.__name__, number, migrate)
+
+
+def _with_secrets(value: Any, hint: Any) -> Any:
+    """Plain data, or what its type makes of it if that has fields that are secrets."""
+    if hint is None or not isinstance(value, dict | list):
+        return value
+    try:
+        made = revive(value, hint)
+        return made if isinstance(values.encode(made), Carrying) else value
+    except (ReviveError, SerializeError):  # which the run reports when it begins
+        return value
 
 
 def _takes_secret(hint: Any) -> bool:
