@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from holdfast.evidence.trust.checking import Checker
 from holdfast.kernel.keyed import destroy
 from holdfast.keys.data_keys import DataKeys, KeyRow
 from holdfast.keys.sealing import Sealer
-from holdfast.model import Kind, key_journal, verdict_journal
+from holdfast.model import Entry, Kind, key_journal, verdict_journal
 from holdfast.seams import SYSTEM_CLOCK, SYSTEM_ENTROPY
 from holdfast.stores import MemoryStore
 from holdfast.workflow import step, workflow
@@ -217,3 +219,29 @@ def test_a_key_that_the_ring_lacks_hides_only_what_it_encrypted() -> None:
         cp.save("newer", 4, owner="ann")
         with pytest.raises(hf.KeyMissingError, match="2025"):
             cp.load("old")
+
+
+def test_a_key_that_is_no_longer_in_memory_is_read_outside_of_the_event_loop(
+    tmp_path: Path,
+) -> None:
+    store, loop = hf.open_store(f"sqlite:///{tmp_path}/runs.db"), threading.get_ident()
+    blocked = []
+    read = store.read
+
+    def noted(*args: object, **options: object) -> list[Entry]:
+        blocked.append(threading.get_ident() == loop)
+        return read(*args, **options)  # type: ignore[arg-type]
+
+    async def forgets() -> None:
+        async with hf.Checkpointer(store, key=BOTH) as cp:
+            await cp.save("r", 1, owner="ann")
+            sealer = cp.core.journals.sealer
+            assert sealer is not None
+            sealer.forget("ann")
+            store.read = noted  # type: ignore[method-assign]
+            await cp.save("r", 2)
+
+    asyncio.run(forgets())
+    store.close()
+    assert blocked
+    assert not any(blocked)

@@ -83,6 +83,7 @@ def append_at_once(core: Core, run: str, draft: Draft, deadline: float) -> Ticke
         or (draft.flow is not None and draft.flow != tip.flow)
         or (draft.thread is not None and draft.thread != tip.thread)
         or not _fits_owner(draft, tip)
+        or not _is_ready(core, tip)
         or core.journals.writer.full
     ):
         return None
@@ -270,6 +271,12 @@ def _fits_owner(draft: Draft, tip: Tip) -> bool:
     return draft.owner in (None, tip.owner) or tip.run.startswith((THREADS, VERDICTS))
 
 
+def _is_ready(core: Core, tip: Tip) -> bool:
+    """Whether an entry behind this tip can be closed without blocking."""
+    sealer = core.journals.sealer
+    return sealer is None or sealer.is_ready(tip.owner or core.journals.owner)
+
+
 def known_tip(core: Core, run: str, draft: Draft, deadline: float) -> Op[Tip]:
     """What is known of the run's head, asked of the store if need be, until the deadline."""
     journals = core.journals
@@ -283,6 +290,8 @@ def known_tip(core: Core, run: str, draft: Draft, deadline: float) -> Op[Tip]:
                 raise CheckpointSaveError(run, "others kept saving to it until the deadline")
             journals.writer.kick()
             yield partial(time.sleep, _PAUSE)
+    if not _is_ready(core, tip):  # its key is not in memory any more
+        yield from _reached(core, run, deadline, partial(journals.have_ready, tip))
     return tip
 
 

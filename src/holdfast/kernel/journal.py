@@ -127,7 +127,7 @@ class Journals(ValueReader):
     ) -> Tip:
         """The tip at a head that was just read, or the one that is known to be there already."""
         tip = Tip(run, head)
-        self._have_ready(tip)
+        self.have_ready(tip)
         if settled is not None and tip.seq < settled[1] and not settled[0].broken:
             if head is not None:  # a run that is gone may have expired
                 log.warning("%s", EntriesLostError(run, settled[1], tip.seq))
@@ -179,7 +179,7 @@ class Journals(ValueReader):
             opening = None
         if opening is not None:  # what a damaged head says of these is not proved
             tip.flow, tip.thread, tip.owner = opening.flow, opening.thread, opening.owner
-        self._have_ready(tip)
+        self.have_ready(tip)
         if error.entry is None:
             tip.seq, tip.exists, tip.digest = seq, True, error.digest
             tip.term = seq  # for all that is known, it says who holds the run
@@ -276,8 +276,9 @@ class Journals(ValueReader):
             self.sealer.prepare(owner)
         self.begin()
 
-    def _have_ready(self, tip: Tip) -> None:
-        owner = self.owner if tip.owner is None else tip.owner
+    def have_ready(self, tip: Tip) -> None:
+        """Have ready what closes the entries behind this tip. Blocks. Raises as `prepare` does."""
+        owner = tip.owner or self.owner
         if self.sealer is not None and not self.sealer.is_ready(owner):
             self.sealer.prepare(owner)
         self.begin()
