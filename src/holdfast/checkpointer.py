@@ -199,10 +199,16 @@ class _Operations(HasOperations):
         writer = writer_for(self._store, clock)
         largest = max(max_state_bytes, MAX_STATE_BYTES)
         part = bool(hidden.encrypted)
-        sealers = sealers_of(self._store, key, sign, trusted, clock, entropy, fields_only=part)
-        journals = Journals(self._store, writer, clock, entropy, cache_bytes, largest, *sealers)
-        self._core = Core(journals, settings, hidden)
-        remember = remember_heads(self._core, remember, default=store is None)
+        try:
+            sealers = sealers_of(self._store, key, sign, trusted, clock, entropy, fields_only=part)
+            journals = Journals(self._store, writer, clock, entropy, cache_bytes, largest, *sealers)
+            self._core = Core(journals, settings, hidden)
+            remember = remember_heads(self._core, remember, default=store is None)
+        except BaseException:
+            if self._owns_store:
+                writer.close()
+                self._store.close()
+            raise
         keys = {"key": key, "sign": sign, "trusted": trusted, "remember": remember}
         self._keys = keys | hidden.options
         if observers:

@@ -291,3 +291,13 @@ def test_an_older_copy_is_told_run_by_run(tmp_path: Path) -> None:
             cp.load("late")
         cp.accept_history(["late"])
         assert cp.load("late") is None
+
+
+def test_a_file_of_a_later_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    heads = tmp_path / "heads.db"
+    with hf.SyncCheckpointer(tmp_path / "runs.db", remember=heads) as cp:
+        cp.save("run", 1)
+    with closing(sqlite3.connect(heads)) as db:
+        db.execute("PRAGMA user_version = 2")
+    with pytest.raises(hf.HeadsFileError, match="newer holdfast"):
+        hf.SyncCheckpointer(tmp_path / "runs.db", remember=heads)

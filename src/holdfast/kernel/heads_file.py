@@ -24,6 +24,7 @@ from holdfast.stores._shared.access import refuse_planted
 log: Final = logger()
 
 _APPLICATION: Final = 0x68666864  # "hfhd"
+_VERSION: Final = 1
 _PAGE: Final = 500
 _WAIT: Final = 10.0  # seconds, for another process that writes to it
 _SCHEMA: Final = """
@@ -155,10 +156,17 @@ class HeadsFile:
                     raise HeadsFileError(
                         str(self.path), "it is a database of something else; name another file"
                     )
+                (version,) = cursor.execute("PRAGMA user_version").fetchone()
+                if known == _APPLICATION and version > _VERSION:
+                    raise HeadsFileError(
+                        str(self.path),
+                        f"a newer holdfast wrote it (version {version}); use that, or another file",
+                    )
                 cursor.execute("PRAGMA journal_mode = WAL")
                 cursor.execute("PRAGMA synchronous = NORMAL")
                 if known != _APPLICATION:
                     cursor.execute(f"PRAGMA application_id = {_APPLICATION}")
+                    cursor.execute(f"PRAGMA user_version = {_VERSION}")
                 cursor.executescript(_SCHEMA)
         except BaseException:
             db.close()

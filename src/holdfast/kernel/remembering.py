@@ -124,8 +124,9 @@ class RememberedHeads:
                 return
             self._new[head.run] = KnownHead(head.run, head.seq, head.digest, self._clock.now())
             if self._thread is None:
+                self._bell = threading.Event()  # of this thread: the one before may not have ended
                 self._thread = threading.Thread(
-                    target=self._write_on, name="holdfast-heads", daemon=True
+                    target=self._write_on, args=(self._bell,), name="holdfast-heads", daemon=True
                 )
                 self._thread.start()
                 _busy.add(self)
@@ -177,18 +178,17 @@ class RememberedHeads:
         """Write what is new, and close the file."""
         with self._lock:
             thread, self._thread = self._thread, None
-        self._bell.set()
+            self._bell.set()
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout=5 * EVERY)
-        self._bell.clear()
         self._flush_or_say()
         _busy.discard(self)
         self.file.close()
 
-    def _write_on(self) -> None:
+    def _write_on(self, bell: threading.Event) -> None:
         """Write what is new once a second, until nothing is for a while."""
         idle = 0
-        while not self._bell.wait(EVERY):
+        while not bell.wait(EVERY):
             idle = 0 if self._flush_or_say() else idle + 1
             with self._lock:
                 if idle > _IDLE and not self._new:
