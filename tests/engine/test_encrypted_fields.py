@@ -268,3 +268,19 @@ def test_a_second_run_is_copied_to_a_store_with_other_keys_of_its_owner(tmp_path
         cp.import_run(tmp_path / "one.jsonl")
         for run in ("other", "copied", "imported"):
             assert state_of(cp, run) == state()
+
+
+@pytest.mark.parametrize("owner", [None, "ann", "bob"])
+def test_a_save_that_begins_a_run_anew_after_others_forgot_it_can_be_read(
+    owner: str | None, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db"
+    with opened(url) as cp:
+        cp.save("r", state(), owner="ann")
+        with hf.SyncCheckpointer(url) as other:
+            other.forget(owner="ann")
+            if owner == "bob":
+                other.save("r", {}, owner="bob")
+        cp.save("r", state("eve"), owner=owner)
+    with opened(url) as cp:
+        assert state_of(cp, "r") == state("eve")

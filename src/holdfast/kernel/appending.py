@@ -316,6 +316,8 @@ def _opened(
 ) -> Op[list[Draft]]:
     """The drafts, behind an opening entry if the run is new. Its thread lists the run first."""
     first = drafts[0]
+    if core.withholding.encrypts:
+        drafts = yield partial(_handed_over, core, run, tip, drafts)
     if tip.exists or first.kind in (Kind.MEMBER, Kind.VERDICT):
         return drafts
     if OF_CHILD in run.replace("://", "") and not _is_child(first):  # an address may be an id
@@ -337,6 +339,16 @@ def _opened(
         owner=first.owner,
     )
     return [opening, *drafts]
+
+
+def _handed_over(core: Core, run: str, tip: Tip, drafts: list[Draft]) -> list[Draft]:
+    """The drafts, with fields that the run's owner can read: others may have begun it anew."""
+    owner = tip.owner if tip.exists else drafts[0].owner
+    encode = partial(core.withholding.handed_over, run, owner=owner, is_new=not tip.exists)
+    return [
+        draft if draft.encoding is None else draft._replace(encoding=encode(draft.encoding))
+        for draft in drafts
+    ]
 
 
 def _is_child(opening: Draft) -> bool:

@@ -129,26 +129,44 @@ class Withholding:
                 tree = path.replaced(tree, make)
         return tree
 
-    def handed_over(self, run: str, encoding: bytes, owner: str | None) -> bytes:
-        """The encoding for a fork that has another owner: its fields have the keys of that one.
+    @property
+    def encrypts(self) -> bool:
+        """Whether fields are encrypted."""
+        return bool(self._encrypted) and not self._journals.live
 
-        Blocks. Raises as `Sealer.open_field` does.
+    def handed_over(
+        self, run: str, encoding: bytes, owner: str | None, *, is_new: bool = False
+    ) -> bytes:
+        """The encoding for a run that has another owner: its fields have the keys of that one.
+
+        So has a run that `is_new` the newest key of its owner. Blocks. Raises as
+        `Sealer.open_field` does.
         """
         if self._journals.live:
             return encoding
         whose = self._journals.owner if owner is None else owner
+        kept = encoding.withheld if isinstance(encoding, Carrying) else {}
+        opener = self._opener
         changed = False
+
+        def is_older(part: Encrypted) -> bool:
+            return opener is not None and not opener.is_current(part, whose)
 
         def again(part: Any, _: str) -> Any:
             nonlocal changed
-            if not isinstance(part, Encrypted) or part.owner == whose:
+            if not isinstance(part, Encrypted):
                 return part
-            if self._opener is None:
+            if part.owner == whose and not (is_new and is_older(part)):
+                return part
+            if opener is None:
                 raise KeyMissingError(part.run)
             changed = True
-            sealed = self._opener.seal_field(run, whose, part.path, self._opener.open_field(part))
+            plain = kept.get(part.path) or opener.open_field(part)
+            sealed = opener.seal_field(run, whose, part.path, bytes(plain))
             return Encrypted(part.path, run, whose, sealed)
 
+        if is_new and kept and opener is not None:
+            opener.prepare(whose)  # it may have been forgotten since its key was last used
         tree = _ANYWHERE.replaced(self._journals.decode_data(encoding), again)
         if not changed:
             return encoding
