@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import holdfast as hf
 from holdfast.cli._exits import Exit
 from holdfast.keys import key_files
+from holdfast.model import CUT_OVER
 from tests.cli.conftest import Cli
 
 
@@ -109,3 +112,21 @@ def test_commands_work_where_only_fields_are_encrypted(cli: Cli) -> None:
         found = cp.load("shared")
         assert found is not None
         assert found.state["ssn"] == "219-09-9999"
+
+
+def test_a_store_whose_record_of_encryption_was_removed_is_not_taken_for_a_readable_one(
+    cli: Cli,
+) -> None:
+    cli("keygen", "--out", "ring.keys", "--id", "2026")
+    with hf.SyncCheckpointer("sqlite:///runs.db", key=hf.Keyring.from_file("ring.keys")) as cp:
+        cp.save("hers", 1)
+    with closing(sqlite3.connect("runs.db")) as db, db:
+        [(table,)] = db.execute(
+            "select name from sqlite_master where name like '%entries' and type = 'table'"
+        )
+        assert db.execute(f"delete from {table} where run = ?", [CUT_OVER]).rowcount
+    with hf.SyncCheckpointer("sqlite:///runs.db") as cp:
+        cp.save("forged", 1)
+    done = cli("show", "forged", "--store", "sqlite:///runs.db", "--key-file", "ring.keys")
+    assert done.code
+    assert "not encrypted" in done.err

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 from holdfast.codec import envelope
 from holdfast.codec.meta import dump_meta
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from holdfast.kernel.writer import Writer
     from holdfast.keys.keyring import Keyring
     from holdfast.keys.sealing import Sealer
+
+
+_LOOKED_AT: Final = 20  # runs, to find out whether they are encrypted
 
 
 def begin(journals: Journals) -> None:
@@ -168,10 +172,22 @@ def destroy(journals: Journals, owner: str) -> tuple[str, ...]:
 
 
 def has_only_fields(store: Store, ring: Keyring) -> bool:
-    """Whether a store has data keys, and not everything in it must be encrypted by them."""
+    """Whether a store has data keys, and not everything in it must be encrypted by them.
+
+    Runs that are encrypted say that it must, also where the record of that was removed.
+    """
     kept = ring.data_keys or store
     where = RunFilter(status=Status.DELETED.value, prefix=KEYS)
-    return store.last(CUT_OVER) is None and bool(kept.runs(where, limit=1))
+    if store.last(CUT_OVER) is not None or not kept.runs(where, limit=1):
+        return False
+    return not any(_is_sealed(store, head.run) for head in store.runs(limit=_LOOKED_AT))
+
+
+def _is_sealed(store: Store, run: str) -> bool:
+    with suppress(CheckpointCorruptedError):
+        last = store.last(run)
+        return last is not None and envelope.glance(last).is_sealed
+    return False
 
 
 def key_rows(journals: Journals, run: str) -> list[KeyRow]:
