@@ -22,7 +22,7 @@ from holdfast.codec import envelope
 from holdfast.evidence import Evidence, EvidencePack
 from holdfast.manager import CheckpointManager
 from holdfast.model import Entry, stub, verdict_journal
-from holdfast.operations import copying
+from holdfast.operations import adding, copying
 from holdfast.store import ANY_HEAD, Behind, Store
 from holdfast.stores.dynamodb import DynamoDBStore
 from holdfast.stores.memory import MemoryStore
@@ -340,7 +340,8 @@ def test_every_state_of_a_copy_can_be_loaded_whenever_its_source_was_changed(
             cp.prune("run", keep_latest=int(what.split()[1]))
 
     with (
-        patch.multiple(copying, _PAGE=5, _FEW=3),
+        patch.multiple(copying, PAGE=5, _FEW=3),
+        patch.object(adding, "PAGE", 5),
         closing(kinds[0]()) as source,
         closing(kinds[1]()) as target,
         hf.SyncCheckpointer(source) as cp,
