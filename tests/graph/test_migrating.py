@@ -13,6 +13,7 @@ import holdfast as hf
 from holdfast.graph import END, CompiledGraph, Graph
 from tests.graph.flows import Calls, State, join, run
 from tests.graph.test_resuming import crash_after
+from tests.waiting import wait_until
 
 
 @dataclass
@@ -97,6 +98,8 @@ def test_a_state_that_can_not_be_migrated_stops_the_resume_before_it_is_claimed(
     cp: hf.SyncCheckpointer, steps: dict[int, Any], why: str
 ) -> None:
     run(crash_after(Calls().line("abc").compile(), 1, State(), store=cp, run_id="run"))
+    if cp.store.shared:  # who left the run says so, a moment later
+        wait_until(lambda: cp.store.read("run")[-1].kind == "release")
     before, later = entries(cp), Calls()
     app = counted(later, hf.Migrations(3, steps))
     calls: list[Callable[[], Any]] = [

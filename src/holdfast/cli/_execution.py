@@ -12,7 +12,6 @@ from holdfast.cli._claims import Allowed
 from holdfast.cli._drawing import LiveLine
 from holdfast.cli._exits import Exit
 from holdfast.cli._session import Session
-from holdfast.codec.secrets import environment_secrets
 from holdfast.codec.summaries import for_people
 from holdfast.engine import events as ev
 from holdfast.engine.engine import Engine
@@ -57,8 +56,7 @@ async def _stream(
                 session.place,
                 owner=session.owner,
                 verifier=allowed.verifier(),
-                **session.guards(),
-                secrets_from=environment_secrets,
+                **session.engine(),
             ) as engine,
             streaming(engine) as stream,
         ):

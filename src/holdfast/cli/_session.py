@@ -12,6 +12,7 @@ import click
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _keys, _show
 from holdfast.cli._keys import Keys
+from holdfast.codec.secrets import environment_secrets
 from holdfast.engine.tracebacks import FULL
 from holdfast.kernel.keyed import has_only_fields
 from holdfast.model import check_id
@@ -145,6 +146,12 @@ class Session:
         if "key" in keys and not whole and self._has_only_fields(keys["key"]):
             keys["key"] = keys["key"].for_fields()
         return {**keys, **remember}
+
+    def engine(self) -> dict[str, Any]:
+        """What an engine is opened with. A checkpointer that a flow brings along has its own."""
+        if self.own is None or isinstance(self.own, str | os.PathLike | Store):
+            return {**self.guards(), "secrets_from": environment_secrets}
+        return self.guards()
 
     def _has_only_fields(self, ring: "Keyring") -> bool:
         path = local_path(self.url)

@@ -12,7 +12,6 @@ from holdfast.cli._exits import Exit
 from holdfast.cli._options import option
 from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
-from holdfast.codec.secrets import environment_secrets
 from holdfast.engine.engine import Engine
 from holdfast.engine.flow import Flow
 from holdfast.engine.resume.recovery import Orphan, survey
@@ -126,8 +125,7 @@ async def _recover(
         owner=session.owner,
         flows=flows,
         verifier=allowed.verifier(),
-        **session.guards(),
-        secrets_from=environment_secrets,
+        **session.engine(),
     ) as engine:
         return await engine.recover(wait=wait, at_once=at_once, progress=lambda _: advance())
 

@@ -21,7 +21,6 @@ from holdfast.cli._flows import Named
 from holdfast.cli._options import option
 from holdfast.cli._session import Session, as_command
 from holdfast.cli._working import Lines, Plan, Progress, Table
-from holdfast.codec.secrets import environment_secrets
 from holdfast.engine.engine import Engine
 from holdfast.engine.working.permits import MOST as MOST_PER_FLOW
 from holdfast.engine.working.worker import MOST_AT_ONCE, WorkerEvent
@@ -176,10 +175,9 @@ async def _work(
         engine = Engine(
             session.place,
             owner=session.owner,
-            **session.guards(),
+            **session.engine(),
             flows=[one.flow for one in flows],
             verifier=allowed.verifier(),
-            secrets_from=environment_secrets,
             ask_workers=ask_workers,
         )
     except ValueError as error:
