@@ -1,45 +1,37 @@
 from __future__ import annotations
 
-import gzip
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import holdfast as hf
-from tests.golden import dumps, flows, lived
-from tests.strategies import same
+from tests.golden import lived, stories
 
 HERE = Path(__file__).parent
 VERSIONS = sorted(path.name for path in HERE.glob("v*"))
-FORMS = ("sqlite", "files", "export", "duckdb", *dumps.KINDS)
-CASES = [
-    *[(version, form, "store") for version in VERSIONS for form in FORMS],
-    *[(v, form, keys) for v in VERSIONS for form in FORMS[:3] for keys in lived.KEYS],
-]
+FORMS = ("sqlite", "files", "export")
 
 
-@pytest.fixture(params=CASES, ids="-".join)
-def cp(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hf.SyncCheckpointer]:
-    """A store as a version left it."""
-    version, form, name = request.param
-    files = HERE / version
-    where: dumps.Place = "memory://"
+def opened(version: str, form: str, name: str, tmp_path: Path) -> hf.SyncCheckpointer:
+    """A copy of a store as a version left it; `name` says with which keys."""
+    files, where = HERE / version, "memory://"
     if form == "sqlite":
         where = str(shutil.copy(files / f"{name}.db", tmp_path))
     elif form == "files":
         source = "files" if name == "store" else f"{name}-files"
         where = f"{shutil.copytree(files / source, tmp_path / 'files')}/"
-    elif form == "duckdb":
-        unpacked = tmp_path / "store.duckdb"
-        unpacked.write_bytes(gzip.decompress((files / "store.duckdb.gz").read_bytes()))
-        where = f"duckdb:///{unpacked}"
-    elif form in dumps.KINDS:
-        where = dumps.loaded(form, files / "servers")
-    with hf.SyncCheckpointer(where, **lived.KEYS.get(name, {})) as cp:
-        if form == "export":
-            cp.import_runs(files / f"{name}.export")
+    cp = hf.SyncCheckpointer(where, **lived.keys_of(name))
+    if form == "export":
+        cp.import_runs(files / f"{name}.export")
+    return cp
+
+
+@pytest.fixture(params=[(v, f, n) for v in VERSIONS for f in FORMS for n in ("store", "signed")])
+def cp(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hf.SyncCheckpointer]:
+    version, form, name = request.param
+    with opened(version, form, name, tmp_path) as cp:
         yield cp
 
 
@@ -47,69 +39,8 @@ def test_there_are_golden_files() -> None:
     assert VERSIONS
 
 
-def test_every_value_ever_stored_comes_back(cp: hf.SyncCheckpointer) -> None:
-    checkpoint = cp.load("values")
-    assert checkpoint is not None
-    expected = lived.EVERYTHING | {"enum": "red", "dataclass": {"x": 1, "y": 2.0}}
-    assert checkpoint.state.keys() == expected.keys()
-    for name, value in expected.items():
-        assert same(checkpoint.state[name], value), name
-    assert (checkpoint.step, checkpoint.step_index) == ("all", 3)
-    assert (checkpoint.step_name, checkpoint.next_steps) == ("All of them", ("none",))
-    assert (checkpoint.type, checkpoint.duration, checkpoint.iteration) == (
-        "manual_checkpoint",
-        1.25,
-        2,
-    )
-    assert checkpoint.metadata == {"when": (1, 2)}
-    assert (checkpoint.flow, checkpoint.flow_version, checkpoint.schema_version) == (
-        "golden",
-        "1",
-        4,
-    )
-    assert (checkpoint.thread_id, checkpoint.owner) == ("thread", "ann")
-    assert checkpoint.created_at.isoformat() == "2026-01-01T00:00:00+00:00"
-
-
-def test_every_state_of_a_lived_run_comes_back(cp: hf.SyncCheckpointer) -> None:
-    for seq in range(1, 11):
-        checkpoint = cp.load("run", seq=seq)
-        assert (checkpoint is None) == (seq == 6)
-        assert checkpoint is None or checkpoint.state == lived.growing(seq - 1)
-    current, fork, paused = cp.load("run"), cp.load("fork"), cp.load("paused")
-    assert current is not None
-    assert (current.state, current.parent_id, current.status) == (
-        lived.growing(20),
-        "run@4",
-        "failed",
-    )
-    assert fork is not None
-    assert fork.state == lived.growing(1)
-    assert paused is not None
-    assert paused.status == "paused"
-    assert cp.load("gone") is None
-
-
-def test_it_is_proved_and_can_be_gone_on_with(cp: hf.SyncCheckpointer) -> None:
-    for run in ("values", "run", "fork", "paused"):
-        assert cp.verify(run).ok
-        saved = cp.save(run, {"onward": 1})
-        assert cp.load(run) == saved
-        assert cp.verify(run).ok
-
-
-def test_flows_go_on_where_they_were_left(cp: hf.SyncCheckpointer) -> None:
-    flows.executed.clear()
-    with hf.Engine(cp) as engine:
-        done = engine.run_sync(flows.doubling(4), run_id="doubling", resume=True)
-        assert done == {"once": 8, "twice": 16}
-        counted = engine.run_sync(flows.counting(flows.Count()), run_id="counting", resume=True)
-        assert counted == flows.Count(3, [0, 1, 2])
-        assert flows.executed == []
-        assert [run.labels for run in cp.runs(asking=True)] == [{"team": "gold"}]
-        engine.answer_sync("approved", "yes", by="golden")  # signed by the key of that name
-        result = engine.run_sync(flows.approved(4), run_id="approved", resume=True)
-        assert result == ["yes", 16]
-        assert flows.executed == ["double 8"]
-    for run in ("doubling", "counting", "approved"):
-        assert cp.verify(run).ok
+@pytest.mark.parametrize("story", stories.STORIES)
+def test_what_was_ever_stored_is_there(
+    story: Callable[[hf.SyncCheckpointer], None], cp: hf.SyncCheckpointer
+) -> None:
+    story(cp)
