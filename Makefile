@@ -135,7 +135,7 @@ docs: $(VENV)/tools  ## run every example in the docs, and make the reference in
 
 tools:  # what the tests need besides Python; they start servers of their own
 	@missing=""; \
-	for tool in strace:strace ps:procps systemd-analyze:systemd postgres:postgresql pgbouncer:pgbouncer mariadbd:mariadb-server redis-server:redis-server chromium:chromium; do \
+	for tool in strace:strace ps:procps openssl:openssl systemd-analyze:systemd postgres:postgresql pgbouncer:pgbouncer mariadbd:mariadb-server redis-server:redis-server chromium:chromium; do \
 		PATH="$$PATH:/usr/local/bin:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin | tr ' ' :)" \
 			command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; \
 	done; \

@@ -86,8 +86,9 @@ def bill(built: Built) -> dict[str, Any]:
 
 
 def test_the_wheel_has_a_bill_of_materials_that_fits_its_schema(bill: dict[str, Any]) -> None:
-    cyclonedx = pytest.importorskip("cyclonedx.validation.json")
-    schema = pytest.importorskip("cyclonedx.schema")
+    from cyclonedx import schema
+    from cyclonedx.validation import json as cyclonedx
+
     validator = cyclonedx.JsonStrictValidator(schema.SchemaVersion.V1_7)
     assert validator.validate_str(json.dumps(bill)) is None
     assert "timestamp" not in bill["metadata"]

@@ -165,8 +165,9 @@ def test_a_field_that_was_stored_plainly_becomes_a_secret() -> None:
 
 
 def test_pydantic_models_have_secrets() -> None:
-    pydantic = pytest.importorskip("pydantic")
-    model = pydantic.create_model("model", token=(hf.Secret[str], ...))
+    from pydantic import create_model
+
+    model: Any = create_model("model", token=(hf.Secret[str], ...))
     made = model(token=VALUE)
     assert VALUE not in repr(made) + made.model_dump_json()
     back = revive(values.decode(stored(made), Sources({"state.token": VALUE})), model)

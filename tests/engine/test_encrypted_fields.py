@@ -12,8 +12,6 @@ import holdfast as hf
 from holdfast.codec.secrets import Secret
 from holdfast.workflow import ask, step, workflow
 
-pytest.importorskip("cryptography")
-
 VALUE = "078-05-1120"
 RING = hf.Keyring({"2026": bytes(range(32))})
 

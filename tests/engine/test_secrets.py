@@ -119,36 +119,35 @@ def digests_in(text: str) -> Any:
     return {name: found.get(name) for name in ("inputs_hash", "args", "called_with")}
 
 
-def test_inputs_that_are_given_again_bring_their_secrets(url: str) -> None:
-    @workflow
-    async def flow(key: hf.Secret[str]) -> str:
-        await ask("Go on?", returns=bool)
-        return key.reveal()
+@workflow
+async def revealing(key: hf.Secret[str]) -> str:
+    await ask("Go on?", returns=bool)
+    return key.reveal()
 
+
+def answered(url: str) -> None:
+    """Leave a run that has its answer, and was given a secret."""
     with hf.Engine(url) as engine:
         with pytest.raises(hf.RunPausedError):
-            engine.run_sync(flow(hf.Secret(VALUE)), run_id="r")
+            engine.run_sync(revealing(hf.Secret(VALUE)), run_id="r")
         engine.answer_sync("r", True)
-    with hf.Engine(url, flows=[flow]) as engine:
-        assert engine.run_sync(flow(hf.Secret("another")), run_id="r", resume=True) == "another"
+
+
+def test_inputs_that_are_given_again_bring_their_secrets(url: str) -> None:
+    answered(url)
+    with hf.Engine(url, flows=[revealing]) as engine:
+        again = revealing(hf.Secret("another"))
+        assert engine.run_sync(again, run_id="r", resume=True) == "another"
 
 
 def test_a_resume_without_a_provider_says_which_secret_is_missing(url: str) -> None:
-    @workflow
-    async def flow(key: hf.Secret[str]) -> str:
-        await ask("Go on?", returns=bool)
-        return key.reveal()
-
-    with hf.Engine(url) as engine:
-        with pytest.raises(hf.RunPausedError):
-            engine.run_sync(flow(hf.Secret(VALUE)), run_id="r")
-        engine.answer_sync("r", True)
-    with hf.Engine(url, flows=[flow]) as engine:
+    answered(url)
+    with hf.Engine(url, flows=[revealing]) as engine:
         with pytest.raises(hf.SecretMissingError, match=r"'inputs\.key'.*secrets_from"):
             engine.resume_sync("r")
         with pytest.raises(hf.SecretMissingError):
             engine.resume_sync("r")
-    with hf.Engine(url, flows=[flow], secrets_from={"inputs.key": "given"}) as engine:
+    with hf.Engine(url, flows=[revealing], secrets_from={"inputs.key": "given"}) as engine:
         assert engine.resume_sync("r") == "given"
 
 

@@ -13,9 +13,6 @@ import holdfast as hf
 from holdfast.kernel.keyed import destroy
 from holdfast.workflow import step, workflow
 
-pytest.importorskip("duckdb")
-pytest.importorskip("cryptography")
-
 WORDS = [secrets.token_hex(12) for _ in range(4)]  # in a state, a result, metadata and an input
 
 

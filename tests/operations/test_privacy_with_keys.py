@@ -14,8 +14,6 @@ from holdfast.kernel.store_view import real_store
 from holdfast.store import RunFilter
 from holdfast.workflow import step, workflow
 
-pytest.importorskip("cryptography")
-
 RING = hf.Keyring({"2026": os.urandom(32)})
 
 

@@ -218,7 +218,6 @@ def test_child_runs_and_forks_belong_to_the_owner(store: Store) -> None:
 
 
 def test_with_keys_each_owner_has_and_destroys_its_own(store: Store) -> None:
-    pytest.importorskip("cryptography")
     ring = hf.Keyring({"2026": b"k" * 32})
     ann, bob = of(store, "ann", key=ring), of(store, "bob", key=ring)
     ann.save("anns", "ann's", thread_id="t")
@@ -235,7 +234,6 @@ def test_with_keys_each_owner_has_and_destroys_its_own(store: Store) -> None:
 
 
 def test_a_saver_sees_the_threads_of_its_owner() -> None:
-    pytest.importorskip("langgraph")
     from langgraph.checkpoint.base import empty_checkpoint
 
     from holdfast.integrations.langgraph import HoldfastSaver
