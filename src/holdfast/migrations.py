@@ -189,8 +189,7 @@ class Migrations:
         if number < 0:
             return (
                 f"version {version} is no whole number, and migrations go from one to the next",
-                "Go on with the code that recorded it, or fork it and continue with a state of "
-                "your own.",
+                "Use the code that recorded it, or fork it and continue with a state of your own.",
             )
         if number > self._version:
             return (

@@ -27,7 +27,7 @@ HoldfastError
 │   │   └── CopyRefusedError          the target has other runs with these ids, or continued them
 │   ├── RunMismatchError              it has another flow, thread or owner (also a ValueError)
 │   ├── NotOwnerError                 the run belongs to somebody else
-│   ├── RunTakenError                 the id is in use by another owner, which is all that is told
+│   ├── RunTakenError                 another owner uses the id
 │   ├── BoundOwnerError               the checkpointer is bound to another owner (also a ValueError)
 │   ├── RunIdRequiredError            a store was given, but no run id (also a ValueError)
 │   ├── StoreRequiredError            the run asks people, but no store keeps it (also a ValueError)

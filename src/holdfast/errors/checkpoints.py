@@ -288,7 +288,7 @@ class NotOwnerError(CheckpointError):
 class RunTakenError(CheckpointError):
     """The id is in use by someone whose runs are not to be seen here; nothing was written.
 
-    It does not tell by whom, or for what.
+    The error does not say by whom, or for what.
     """
 
     run_id: str

@@ -104,7 +104,7 @@ class RememberedHeads:
             self.note(head)
 
     def told(self, others: Callable[[Ticket], None] | None) -> Callable[[Ticket], None]:
-        """What is told of the outcome of a save, instead of `others`, which are told as well."""
+        """A callback for the outcome of saves: it remembers the head, and calls `others`."""
 
         def tell(ticket: Ticket) -> None:
             if ticket.error is None:

@@ -57,7 +57,7 @@ class Record:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was carried out to its end."""
+        """Whether it was finished."""
         return self._end is not None
 
     def is_of(self, of: Of, value: str) -> bool:
@@ -146,7 +146,7 @@ class Record:
 
 
 def unfinished(core: Core, of: Of, value: str) -> Record | None:
-    """The record of a forgetting of this owner, thread or run that was not carried out to its end."""
+    """The record of a forgetting of this owner, thread or run that was not finished."""
     for record in records(core, status=Status.OPEN):
         if record.is_of(of, value) and not record.is_over:
             return record
