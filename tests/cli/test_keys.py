@@ -130,3 +130,10 @@ def test_a_store_whose_record_of_encryption_was_removed_is_not_taken_for_a_reada
     done = cli("show", "forged", "--store", "sqlite:///runs.db", "--key-file", "ring.keys")
     assert done.code
     assert "not encrypted" in done.err
+
+
+def test_a_key_file_that_is_not_there_is_named(cli: Cli) -> None:
+    with hf.SyncCheckpointer("sqlite:///some.db") as cp:
+        cp.save("run", 1)
+    done = cli("runs", "--store", "some.db", "--key-file", "nope.keys")
+    assert "there is no key file 'nope.keys'; name another one" in done.err

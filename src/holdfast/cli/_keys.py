@@ -70,6 +70,15 @@ class Keys(NamedTuple):
 
     def opened(self, *, signing: bool = True) -> dict[str, Any]:
         """What a checkpointer is opened with. Raises `KeyFileError`, `ValueError`."""
+        try:
+            return self._opened(signing=signing)
+        except FileNotFoundError as error:
+            raise click.UsageError(
+                f"there is no key file {error.filename!r}; name another one, or make one with "
+                "holdfast keygen"
+            ) from None
+
+    def _opened(self, *, signing: bool) -> dict[str, Any]:
         found: dict[str, Any] = {}
         if self.ring is not None or os.environ.get(ENVIRONMENT):
             from holdfast.keys.keyring import Keyring
