@@ -39,12 +39,12 @@ class Claiming:
         self, outputs: Paths = (), reads: Paths = (), evidence: Any = (), removes: Paths = ()
     ) -> Claiming:
         """The same with more claims. Raises `TypeError` for what is no path."""
-        return replace(
-            self,
-            outputs=(*self.outputs, *_several_paths("outputs", outputs)),
-            reads=(*self.reads, *_several_paths("reads", reads)),
-            evidence=(*self.evidence, *_several(evidence)),
-            removes=(*self.removes, *_several_paths("removes", removes)),
+        return Claiming(
+            (*self.outputs, *_several_paths("outputs", outputs)),
+            (*self.reads, *_several_paths("reads", reads)),
+            (*self.evidence, *_several(evidence)),
+            (*self.removes, *_several_paths("removes", removes)),
+            self.call,
         )
 
     def or_none(self) -> Claiming | None:
@@ -210,7 +210,7 @@ def _several_paths(name: str, said: Any) -> tuple[Any, ...]:
 
 
 def _several(said: Any) -> tuple[Any, ...]:
-    if said is None:
+    if said is None or (type(said) is tuple and not said):
         return ()
     if isinstance(said, str | os.PathLike) or callable(said) or not isinstance(said, Iterable):
         return (said,)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar
 
 from holdfast.codec import values
 from holdfast.engine.blocking import check_options
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from holdfast.engine.resume.history import History
     from holdfast.migrations import Migrations
 
+T = TypeVar("T")
 
 _is_async = lru_cache(maxsize=4096)(is_async)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StepPolicy:
     """How a step is executed."""
 
@@ -44,13 +45,29 @@ class StepPolicy:
     claims: Claiming | None = None  # about the world, checked when it is finished
 
     def __post_init__(self) -> None:
-        if is_async(self.commit):
+        if self.commit is not None and is_async(self.commit):
             raise TypeError("commit= runs in a transaction and can't be async: use a plain def")
         if self.timeout is not None and not 0 < self.timeout < float("inf"):
             raise ValueError(f"timeout must be a number of seconds above 0, not {self.timeout!r}")
 
+    def but(self, **changes: Any) -> StepPolicy:
+        """The policy with other values of these fields. Raises as the constructor does."""
+        made = altered(self, changes)
+        made.__post_init__()
+        return made
+
 
 PLAIN = StepPolicy()
+
+
+def altered(value: T, changes: Mapping[str, Any]) -> T:
+    """What `dataclasses.replace` makes of a frozen one without slots; nothing is checked again.
+
+    Steps are built by it, several times each: it is ten times as fast.
+    """
+    made: T = object.__new__(type(value))
+    made.__dict__.update(value.__dict__, **changes)
+    return made
 
 
 class StepOptions(TypedDict, total=False):

@@ -83,7 +83,7 @@ def step(target: Any = None, /, **options: Any) -> Any:
     `when` and `returns`, which belong to a call. `validate` takes the checks, or a `Validation`.
     """
     if isinstance(target, str):
-        return Step(target, mark=mark("step", target))
+        return Step.named(target, mark("step", target))
     if target is not None and not callable(target):
         raise TypeError(f"step needs a name or a function, not {target!r}")
     decorate = _decorator(options)

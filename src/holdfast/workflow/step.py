@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from operator import attrgetter
+from dataclasses import dataclass, field
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -22,7 +21,7 @@ from holdfast.engine.claims import Claiming, Paths
 from holdfast.engine.effects import Call, Effect, Mark
 from holdfast.engine.executors import RunOn, check_executor
 from holdfast.engine.functions import hints_of
-from holdfast.engine.program import PLAIN, StepPolicy
+from holdfast.engine.program import PLAIN, StepPolicy, altered
 from holdfast.engine.retry import Retry
 from holdfast.errors import StepFailedError
 from holdfast.model import check_id
@@ -50,7 +49,7 @@ class Validation(NamedTuple):
     on_failure: Callable[..., Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Step(Effect[R_co]):
     """One unit of work. Every method returns a new step with one more property."""
 
@@ -121,12 +120,12 @@ class Step(Effect[R_co]):
         """
         if not callable(fn):
             raise TypeError(f"step {self.name!r}: python() needs a function, not {fn!r}")
-        if isinstance(args, str | bytes) or not isinstance(args, Sequence):
-            raise TypeError(f"step {self.name!r}: args must be a tuple such as ({args!r},)")
-        policy = self.policy if commit is None else replace(self.policy, commit=commit)
-        made: Step[Any] = replace(
-            self, fn=fn, args=tuple(args), kwargs=dict(kwargs or {}), policy=policy
-        )
+        if type(args) is not tuple:  # mostly it is one, and an ABC takes its time
+            if isinstance(args, str | bytes) or not isinstance(args, Sequence):
+                raise TypeError(f"step {self.name!r}: args must be a tuple such as ({args!r},)")
+            args = tuple(args)
+        policy = self.policy if commit is None else self.policy.but(commit=commit)
+        made: Step[Any] = self._but(fn=fn, args=args, kwargs=dict(kwargs or {}), policy=policy)
         return made if outputs == () else made.outputs(outputs)
 
     def subworkflow(self, flow: Workflow[..., T] | Call[T], **inputs: Any) -> Step[T]:
@@ -135,12 +134,12 @@ class Step(Effect[R_co]):
         call.use()
         if isinstance(flow, Call) and inputs:
             raise TypeError(f"step {self.name!r}: {flow.flow.name}(...) has its inputs already")
-        made: Step[Any] = replace(self, call=call)
+        made: Step[Any] = self._but(call=call)
         return made
 
     def returns(self, kind: type[T]) -> Step[T]:
         """Say what type the result has; by default the function's return annotation says it."""
-        made: Step[Any] = replace(self, result_type=kind)
+        made: Step[Any] = self._but(result_type=kind)
         return made
 
     def retry(
@@ -160,11 +159,11 @@ class Step(Effect[R_co]):
         """
         kinds = on if isinstance(on, tuple) else (on,)
         policy = Retry(attempts, backoff, longest, jitter, kinds, crashes)
-        return replace(self, policy=replace(self.policy, retry=policy))
+        return self._but(policy=self.policy.but(retry=policy))
 
     def timeout(self, seconds: float) -> Self:
         """Fail with `StepTimeoutError` after so many seconds. A thread can't be stopped: it runs on."""
-        return replace(self, policy=replace(self.policy, timeout=seconds))
+        return self._but(policy=self.policy.but(timeout=seconds))
 
     def run_on(self, executor: RunOn) -> Self:
         """Run a sync function on this executor: of threads, processes or machines.
@@ -174,11 +173,11 @@ class Step(Effect[R_co]):
         step, which is tried again.
         """
         executor = check_executor(f"step {self.name!r}", executor) or executor
-        return replace(self, policy=replace(self.policy, executor=executor))
+        return self._but(policy=self.policy.but(executor=executor))
 
     def inline(self) -> Self:
         """Call a sync function right on the event loop, because it is quick."""
-        return replace(self, policy=replace(self.policy, inline=True))
+        return self._but(policy=self.policy.but(inline=True))
 
     def outputs(self, *paths: Paths) -> Self:
         """Claim that the files the step wrote stay as they are when it is finished.
@@ -215,25 +214,25 @@ class Step(Effect[R_co]):
         for part, said in more.items():
             for one in said:
                 claims = claims.and_also(**{part: one})
-        return replace(self, policy=replace(self.policy, claims=claims.or_none()))
+        return self._but(policy=self.policy.but(claims=claims.or_none()))
 
     def checkpoint(self) -> Self:
         """Save here also where only marked steps are saved."""
-        return replace(self, policy=replace(self.policy, marked=True))
+        return self._but(policy=self.policy.but(marked=True))
 
     def when(self, condition: bool | Callable[[], bool]) -> Step[R_co | None]:
         """Skip the step (result `None`) unless the condition is true.
 
         A callable is called once, and its answer recorded.
         """
-        return replace(self, condition=condition)
+        return self._but(condition=condition)
 
     def on_error(self, handler: Effect[D] | Callable[[StepFailedError], D]) -> Step[R_co | D]:
         """When the step has failed after its last attempt, use another result: that of a step, or
         of a function that is called with the `StepFailedError` as a step of its own."""
         if isinstance(handler, Effect):
             handler.use()
-        return replace(self, handler=handler)
+        return self._but(handler=handler)
 
     @overload
     def skip_on_error(self) -> Step[R_co | None]: ...
@@ -241,11 +240,11 @@ class Step(Effect[R_co]):
     def skip_on_error(self, default: D) -> Step[R_co | D]: ...
     def skip_on_error(self, default: Any = None) -> Step[Any]:
         """When the step has failed after its last attempt, continue with this value."""
-        return replace(self, skips=True, default=default)
+        return self._but(skips=True, default=default)
 
     def with_rollback(self, undo: Callable[..., Any]) -> Self:
         """What undoes the step if the run fails or is cancelled later; called with its result."""
-        return replace(self, undo=undo)
+        return self._but(undo=undo)
 
     def validate(
         self,
@@ -264,17 +263,20 @@ class Step(Effect[R_co]):
             stages = [stages]
         if not isinstance(stages, Mapping):
             stages = {name_of(stage): stage for stage in stages}
-        return replace(self, checks=dict(stages), rounds=retry, fix=on_failure)
+        return self._but(checks=dict(stages), rounds=retry, fix=on_failure)
 
     def called(self, args: Sequence[Any], kwargs: Mapping[str, Any], mark: Mark) -> Step[R_co]:
-        """The step with these arguments: what `replace` would make, but cheaper."""
-        made: Step[R_co] = object.__new__(Step)
-        for name, value in zip(_FIELDS, _fields(self), strict=True):
-            _set(made, name, value)
-        _set(made, "args", args)
-        _set(made, "kwargs", kwargs)
-        _set(made, "mark", mark)
-        return made
+        """The step with these arguments."""
+        return self._but(args=args, kwargs=kwargs, mark=mark)
+
+    @classmethod
+    def named(cls, name: str, mark: Mark) -> Step[None]:
+        """A step that does nothing yet."""
+        return altered(_NOTHING, {"name": check_id("step", name), "mark": mark})
+
+    def _but(self, **changes: Any) -> Self:
+        """The step with other values of these fields."""
+        return altered(self, changes)
 
     @property
     def result_hint(self) -> Any:
@@ -317,9 +319,7 @@ class Step(Effect[R_co]):
         return self.fn(*self.args, **self.kwargs)
 
 
-_FIELDS: Final = tuple(one.name for one in fields(Step))
-_fields: Final = attrgetter(*_FIELDS)
-_set: Final = object.__setattr__
+_NOTHING: Final[Step[None]] = Step("nothing")
 
 
 async def _awaited(value: Awaitable[T]) -> T:
