@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import contextlib
+import random
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -64,3 +66,14 @@ def test_a_delta_cannot_grow_a_state_past_its_recorded_size() -> None:
     assert change is not None
     with pytest.raises(ValueError, match="recorded size"):
         patched(b"a" * 100, change, 149)
+
+
+def test_states_that_share_nothing_are_given_up_on_before_anything_is_copied() -> None:
+    rng = random.Random("different")
+    old, new = rng.randbytes(300_000), rng.randbytes(300_000)
+    tracemalloc.start()
+    try:
+        assert delta.diff(old, new) is None
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast.codec import chain, values
+from holdfast.codec import chain, envelope, values
 from holdfast.kernel import rewriting
 from holdfast.kernel.reader import Reader
 from holdfast.model import Entry
@@ -141,3 +141,36 @@ def test_a_load_reads_few_entries_however_long_the_run_is() -> None:
     assert loaded is not None
     assert loaded.state == state
     assert counting.read_so_far <= 2 + chain.MAX_LINKS + chain.MAX_SPANS
+
+
+def test_a_state_that_only_grows_is_not_stored_whole_again() -> None:
+    """Spans are measured by what a keyframe would take now, not by what the first one took."""
+    store, rng = MemoryStore(), random.Random("grows")
+    state = [f"{rng.getrandbits(64):x}" for _ in range(300)]
+    with hf.SyncCheckpointer(store) as cp, patch.object(chain, "MAX_LINKS", 5):
+        for _ in range(100):
+            state = [*state, *(f"{rng.getrandbits(64):x}" for _ in range(30))]
+            cp.save("run", state)
+    entries = store.read("run", limit=1000)
+    kept = [envelope.glance(entry) for entry in entries if entry.kind == "checkpoint"]
+    assert [one.is_delta for one in kept] == [False] + [True] * 99
+    loaded = hf.SyncCheckpointer(store).load("run")
+    assert loaded is not None
+    assert loaded.state == state
+
+
+def test_a_process_that_read_a_chain_goes_on_as_the_one_that_wrote_it() -> None:
+    """Both know what the keyframe took, so they decide alike when another one is due."""
+    stores = MemoryStore(), MemoryStore()
+    for store, afresh in zip(stores, (False, True), strict=True):
+        rng, cp = random.Random("alike"), hf.SyncCheckpointer(store)
+        state: list[str] = []
+        with patch.object(chain, "MAX_LINKS", 4):
+            for _ in range(60):
+                state = [*state[15:], *(f"{rng.getrandbits(64):x}" for _ in range(40))]
+                cp.save("run", state)
+                if afresh:
+                    cp = hf.SyncCheckpointer(store)
+                    cp.load("run")
+    one, other = ([envelope.base(e) for e in s.read("run", limit=100)] for s in stores)
+    assert one == other

@@ -23,7 +23,7 @@ REACH: Final = 400
 MAX_LINKS: Final = 100
 MAX_SPANS: Final = 24  # a cold load reads each of them by itself
 SPAN_SPLICES: Final = 1024
-SPANS_WORTH: Final = 2  # what the spans since a keyframe may weigh, in keyframes
+SPANS_WORTH: Final = 2  # what the spans since a keyframe may weigh, in keyframes of today's state
 DELTAS_WORTH: Final = 3  # and with the links behind them
 
 
@@ -33,14 +33,21 @@ class Landmark(NamedTuple):
     seq: int
     encoding: bytes
     proof: bytes
-    key_bytes: int  # of the keyframe that it goes back to
+    key_bytes: int  # of the keyframe that it goes back to, as stored
+    key_size: int  # and of the state that it holds
     span_bytes: int = 0
     spans: int = 0
 
     def span(self, seq: int, encoding: bytes, proof: bytes, size: int) -> Landmark:
         """The landmark that a span of so many bytes makes of a later state."""
         spent = self.span_bytes + size
-        return Landmark(seq, encoding, proof, self.key_bytes, spent, self.spans + 1)
+        return self._replace(
+            seq=seq, encoding=encoding, proof=proof, span_bytes=spent, spans=self.spans + 1
+        )
+
+    def keyframe_now(self, encoding: bytes) -> int:
+        """About how many bytes a keyframe would take now: in proportion, if the state grew."""
+        return max(self.key_bytes, self.key_bytes * len(encoding) // max(self.key_size, 1))
 
 
 class Chain(NamedTuple):
@@ -68,7 +75,7 @@ class Chain(NamedTuple):
             return None
         change = delta.diff(self.encoding, encoding)
         spent = self.landmark.span_bytes + self.link_bytes
-        worth = DELTAS_WORTH * max(self.landmark.key_bytes, SMALL_STATE)
+        worth = DELTAS_WORTH * max(self.landmark.keyframe_now(encoding), SMALL_STATE)
         if change is None or spent + len(change) > worth:
             return None
         packed = envelope.delta(seq, base, self.landmark.seq, change, self.proof, guard)
@@ -87,7 +94,7 @@ class Chain(NamedTuple):
             return None
         packed = envelope.delta(seq, before.seq, seq, change, before.proof, guard)
         landmark = before.span(seq, encoding, packed.proof, len(packed.content))
-        if landmark.span_bytes > SPANS_WORTH * before.key_bytes:
+        if landmark.span_bytes > SPANS_WORTH * before.keyframe_now(encoding):
             return None
         return packed, Chain(encoding, packed.proof, kind, landmark)
 
@@ -118,5 +125,5 @@ def pack(
 
 def whole(kind: str, seq: int, encoding: bytes, packed: Packed) -> tuple[Packed, Chain]:
     """A state stored whole, and the chain that begins with it."""
-    landmark = Landmark(seq, encoding, packed.proof, len(packed.content))
+    landmark = Landmark(seq, encoding, packed.proof, len(packed.content), len(encoding))
     return packed, Chain(encoding, packed.proof, kind, landmark)

@@ -1,4 +1,4 @@
-"""zstd compression, and decompression to a known size."""
+"""zstd compression where it gains enough, and decompression to a known size."""
 
 from __future__ import annotations
 
@@ -7,20 +7,46 @@ import threading
 from typing import Final
 
 if sys.version_info >= (3, 14):
-    from compression.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
+    from compression.zstd import CompressionParameter, ZstdCompressor, ZstdDecompressor, ZstdError
 else:
-    from backports.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
+    from backports.zstd import CompressionParameter, ZstdCompressor, ZstdDecompressor, ZstdError
 
 LEVEL: Final = 1
+
+LARGE: Final = 1 << 18
+"""Bytes from which on speed counts more: a table that fits the processor's nearest cache makes it
+a fifth faster, and what is stored a tenth larger."""
+
+_LARGE_HASH: Final = 12
+_SAMPLED: Final = 1 << 16  # bytes from which on a sample is tried first:
+_PIECES: Final = 4  # so many pieces,
+_PIECE: Final = 1 << 11  # of so many bytes each,
+_GAIN: Final = 0.85  # which must shrink to this part of their size
 
 _local = threading.local()
 
 
+def smaller(data: bytes) -> bytes | None:
+    """The data as one zstd frame; None where that would hardly be smaller."""
+    if len(data) > _SAMPLED:
+        starts = range(0, len(data), len(data) // _PIECES)
+        sample = b"".join(data[at : at + _PIECE] for at in starts)
+        if len(compress(sample)) > _GAIN * len(sample):
+            return None
+    packed = compress(data)
+    return packed if len(packed) < len(data) else None
+
+
 def compress(data: bytes) -> bytes:
     """One zstd frame. Compressors are kept per thread: making one costs more than a small input."""
-    compressor = getattr(_local, "compressor", None)
+    name = "large" if len(data) >= LARGE else "small"
+    compressor = getattr(_local, name, None)
     if compressor is None:
-        compressor = _local.compressor = ZstdCompressor(level=LEVEL)
+        options: dict[int, int] = {CompressionParameter.compression_level: LEVEL}
+        if name == "large":
+            options[CompressionParameter.hash_log] = _LARGE_HASH
+        compressor = ZstdCompressor(options=options)
+        setattr(_local, name, compressor)
     packed: bytes = compressor.compress(data, mode=ZstdCompressor.FLUSH_FRAME)
     return packed
 

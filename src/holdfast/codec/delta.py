@@ -18,8 +18,9 @@ from holdfast.codec import varint
 MAX_SPLICES: Final = 64
 _FEW: Final = 8  # splices that are made in place
 _ANCHOR: Final = 24  # bytes that must agree before the two sides count as in step again
+_STRIDE: Final = 1 << 16  # bytes compared at once: a copy of more is slow to get memory for
 _IN_PLACE: Final = (1, 2, 4, 8, 16, 36)
-_SEARCHES: Final = (  # how far to skip on one side, and how far it may then be on the other
+_SEARCHES: Final = (  # how far to skip on one side, and how far it may then be on the other, at most
     *((skip, 1 << 11) for skip in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512)),
     *((skip, 1 << 16) for skip in (0, 256, 2048)),
 )
@@ -36,12 +37,12 @@ def diff(old: bytes, new: bytes, splices: int = MAX_SPLICES) -> bytes | None:
         if i == len(old) and j == len(new):
             return bytes(out)
         next_i, next_j = _in_step_again(old, i, new, j)
+        if len(out) + next_j - j > budget:
+            return None
         varint.put(out, kept)
         varint.put(out, next_i - i)
         varint.put(out, next_j - j)
         out += new[j:next_j]
-        if len(out) > budget:
-            return None
         i, j, kept = next_i, next_j, 0
     return None
 
@@ -94,7 +95,7 @@ def _agreement(old: bytes, i: int, new: bytes, j: int) -> int:
         step = min(step, most - same)
         if old.startswith(new[j + same : j + same + step], i + same):
             same += step
-            step *= 4
+            step = min(4 * step, _STRIDE)
         elif step == 1:
             break
         else:
@@ -109,7 +110,9 @@ def _in_step_again(old: bytes, i: int, new: bytes, j: int) -> tuple[int, int]:
         anchor = old[i + skip : i + skip + _ANCHOR]
         if len(anchor) == _ANCHOR and new.startswith(anchor, j + skip):
             return _pull_back(old, i, i + skip, new, j, j + skip)
-    for skip, window in _SEARCHES:
+    farthest = max(len(new) // 4, 1 << 11)  # what moved further makes a delta that hardly pays
+    for skip, most in _SEARCHES:
+        window = min(most, farthest)
         anchor = old[i + skip : i + skip + _ANCHOR]
         found = new.find(anchor, j, j + skip + window) if len(anchor) == _ANCHOR else -1
         if found >= 0:

@@ -41,7 +41,7 @@ from holdfast.errors import CheckpointCorruptedError, KeyMissingError
 from holdfast.model import Entry
 
 COMPRESS_KEYFRAME: Final = 4096
-COMPRESS_DELTA: Final = 1024
+COMPRESS_DELTA: Final = 256
 _EMPTY: Final = hashlib.sha256()
 _RELEASES: Final = 2047
 
@@ -164,15 +164,20 @@ def prove(flags: int, content: bytes, base: bytes = b"") -> bytes:
     """The proof of a content; `base` is the proof of the state that a delta changes."""
     if not content and not base:
         return _OF_NOTHING[flags]
-    return _sha256(_BYTE[flags] + base + content)
+    if len(content) <= 8 * _RELEASES:
+        return _sha256(_BYTE[flags] + base + content)
+    digest = _EMPTY.copy()
+    digest.update(_BYTE[flags] + base)  # by itself: a copy of a large content takes as long again
+    digest.update(content)
+    return digest.digest()
 
 
 def keyframe(encoding: bytes, flags: int = 0, guard: Guard | None = None) -> Packed:
     """A whole state, compressed if that helps; as it is if it is `READABLE`."""
     content = encoding
     if len(encoding) >= COMPRESS_KEYFRAME and not flags & READABLE:
-        packed = compress.compress(encoding)
-        if len(packed) < len(encoding):
+        packed = compress.smaller(encoding)
+        if packed is not None:
             flags, content = flags | ZSTD, packed
     if guard is not None:
         flags |= guard.flags
@@ -189,8 +194,8 @@ def delta(
     varint.put(bearings, seq - landmark)
     flags = DELTA
     if len(change) >= COMPRESS_DELTA:
-        packed = compress.compress(change)
-        if len(packed) < len(change):
+        packed = compress.smaller(change)
+        if packed is not None:
             size = bytearray()
             varint.put(size, len(change))
             flags, change = DELTA | ZSTD, bytes(size) + packed
@@ -360,4 +365,7 @@ _OF_NOTHING: Final = [_sha256(flags) for flags in _BYTE]
 def _checksum(
     digest: bytes, clear: bytes, flags: int, beside: bytes, content: bytes, trailer: bytes = b""
 ) -> int:
-    return zlib.crc32(digest + clear + _BYTE[flags] + beside + content + trailer)
+    before = zlib.crc32(digest + clear + _BYTE[flags] + beside)
+    return zlib.crc32(
+        content + trailer, before
+    )  # mostly there is no trailer, and nothing is copied

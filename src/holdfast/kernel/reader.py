@@ -94,7 +94,7 @@ class Reader(BranchReader):
             stored = look(self.bounded(entry))
             content = self.unseal(entry, stored)
         whole, proof = self.applied(entry, content), stored.said_proof
-        landmark = Landmark(entry.seq, whole, proof, len(entry.body))
+        landmark = Landmark(entry.seq, whole, proof, len(entry.body), len(whole))
         if not deltas:
             return Chain(whole, proof, newest.kind, landmark), stored.flags
         if stored.is_rewritten:
