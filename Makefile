@@ -102,8 +102,7 @@ dist: $(VENV)/installed  ## the wheel and the sdist, in dist/, and their digests
 
 bench: .bench-venv/installed tools  ## speed and size, side by side with others; JSON in bench/results
 	@mkdir -p bench/results
-	.bench-venv/bin/python -m bench.kernel --json bench/results/kernel.json
-	.bench-venv/bin/python -m bench.engine --json bench/results/engine.json
+	.bench-venv/bin/python -m bench.goals --json bench/results/goals.json
 	.bench-venv/bin/python -m bench.pipeline --json bench/results/pipeline.json
 	.bench-venv/bin/python -m bench.evidence --json bench/results/evidence.json
 	.bench-venv/bin/python -m bench.million --json bench/results/million.json
@@ -112,7 +111,6 @@ bench: .bench-venv/installed tools  ## speed and size, side by side with others;
 	.bench-venv/bin/python -m bench.anchors --json bench/results/anchors.json
 	.bench-venv/bin/python -m bench.keys --json bench/results/keys.json
 	.bench-venv/bin/python -m bench.workers --json bench/results/workers.json
-	.bench-venv/bin/python -m bench.langgraph --json bench/results/langgraph.json
 	.bench-venv/bin/python -m bench.listeners --json bench/results/listeners.json
 	.bench-venv/bin/python -m bench.ui --json bench/results/ui.json
 	.bench-venv/bin/python -m bench.imports --json bench/results/imports.json

@@ -34,6 +34,9 @@ class Job:
     work: Callable[[int], State]
     """What each step does: from its number, counted from 0, what it returns or changes."""
     start: State = field(default_factory=lambda: {"messages": [], "turn": 0, "model": ""})
+    waits: bool = True
+    """Whether each step is durable before the next begins; else as fast as holdfast can, which
+    makes long histories to resume from."""
 
 
 class Engine(ABC):
@@ -64,7 +67,7 @@ class Awaiting(Engine):
 
     @abstractmethod
     async def run(self, run: str) -> None:
-        """Do the job, consuming the events; return when all of it is durable."""
+        """Do the job; return when all of it is durable."""
 
     async def resume(self, run: str) -> bool:
         """Finish a run whose process died; False if the engine did not know of it: then anew."""
@@ -116,9 +119,10 @@ class Document:
 
 
 class HoldfastGraph(Awaiting):
-    """A `Graph`, its nodes in a line, its events consumed."""
+    """A `Graph`, its nodes in a line."""
 
     needs = ("holdfast.graph",)
+    followed: ClassVar[bool] = False
 
     def __init__(self, path: Path, job: Job) -> None:
         super().__init__(path, job)
@@ -136,8 +140,11 @@ class HoldfastGraph(Awaiting):
 
     async def run(self, run: str) -> None:
         stored = {"store": self._checkpointer, "run_id": run} if self._checkpointer else {}
-        async for _ in self._app.stream(Document(**self.job.start), **stored):
-            pass
+        if self.followed:
+            async for _ in self._app.stream(Document(**self.job.start), **stored):
+                pass
+        else:
+            await self._app.run(Document(**self.job.start), **stored)
 
     async def resume(self, run: str) -> bool:
         missing = _import("holdfast.errors").CheckpointNotFoundError
@@ -160,6 +167,12 @@ class HoldfastGraph(Awaiting):
         return node
 
 
+class HoldfastGraphFollowed(HoldfastGraph):
+    """The same, its events consumed."""
+
+    followed = True
+
+
 class HoldfastWorkflow(Awaiting):
     """`hf.Engine`, each step an `async def`."""
 
@@ -172,8 +185,9 @@ class HoldfastWorkflow(Awaiting):
             return job.work(number)
 
         self._flow = _holdfast_flow(work)
+        durability = "sync" if job.waits else "async"
         self._checkpointer = _import("holdfast").Checkpointer(_url(path))
-        self._engine = _import("holdfast").Engine(self._checkpointer)
+        self._engine = _import("holdfast").Engine(self._checkpointer, durability=durability)
 
     async def run(self, run: str) -> None:
         await self._engine.run(self._flow(steps=self.job.steps), run_id=run)
@@ -225,24 +239,25 @@ class Channels(TypedDict):
 
 
 class LangGraph(Awaiting):
-    """A `StateGraph`, its nodes in a line, streamed; each step is saved before the next begins."""
+    """A `StateGraph`, its nodes in a line; each step is saved before the next begins."""
 
     needs = ("langgraph.graph", "langgraph.checkpoint.sqlite", "aiosqlite")
     durability: ClassVar[str | None] = "sync"
+    followed: ClassVar[bool] = False
 
     def __init__(self, path: Path, job: Job) -> None:
         super().__init__(path, job)
         self._db: Any = None
         graph = _import("langgraph.graph")
-        self._graph = self._built(graph).compile(checkpointer=self.runner.run(self._saver(path)))
+        self.graph = self._built(graph).compile(checkpointer=self.runner.run(self._saver(path)))
         self._options = {} if path == NOWHERE else {"durability": self.durability}
 
     async def run(self, run: str) -> None:
-        await self._stream(run, {**self.job.start, "number": 0})
+        await self._invoke(run, {**self.job.start, "number": 0})
 
     async def resume(self, run: str) -> bool:
-        known = bool((await self._graph.aget_state(self._config(run))).next)
-        await (self._stream(run, None) if known else self.run(run))
+        known = bool((await self.graph.aget_state(self._config(run))).next)
+        await (self._invoke(run, None) if known else self.run(run))
         return known
 
     def close(self) -> None:
@@ -261,9 +276,12 @@ class LangGraph(Awaiting):
         await self._db.execute("PRAGMA synchronous=FULL")
         return saver
 
-    async def _stream(self, run: str, given: State | None) -> None:
-        async for _ in self._graph.astream(given, self._config(run), **self._options):
-            pass
+    async def _invoke(self, run: str, given: State | None) -> None:
+        if self.followed:
+            async for _ in self.graph.astream(given, self._config(run), **self._options):
+                pass
+        else:
+            await self.graph.ainvoke(given, self._config(run), **self._options)
 
     def _config(self, run: str) -> Any:
         return {"configurable": {"thread_id": run}, "recursion_limit": self.job.steps + 10}
@@ -282,6 +300,12 @@ class LangGraph(Awaiting):
             return self.job.work(number)
 
         return node
+
+
+class LangGraphFollowed(LangGraph):
+    """The same, its events consumed."""
+
+    followed = True
 
 
 class LangGraphLoop(LangGraph):
@@ -338,6 +362,15 @@ class DBOS(Awaiting):
             return False
         await handle.get_result(polling_interval_sec=0.01)  # instead of its 1 s
         return True
+
+    def fork(self, run: str, steps: int) -> None:
+        """Copy a run up to that step. What it would execute then is cancelled at once."""
+        handle = self._dbos.DBOS.fork_workflow(run, steps)
+        self._dbos.DBOS.cancel_workflow(handle.workflow_id)
+
+    def list(self, limit: int, status: str | None) -> object:
+        """The newest runs, or those with a status."""
+        return self._dbos.DBOS.list_workflows(limit=limit, status=status, sort_desc=True)
 
     def close(self) -> None:
         self._dbos.DBOS.destroy(destroy_registry=True)

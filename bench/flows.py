@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from time import perf_counter, process_time
+from time import perf_counter
 from typing import Final
 
-from bench.engine_once import interpreter_seconds, restart
 from bench.engines import (
     ENGINES,
     GRAPHS,
@@ -21,18 +21,20 @@ from bench.engines import (
     Awaiting,
     Engine,
     HoldfastGraph,
+    HoldfastGraphFollowed,
     Job,
     LangGraph,
+    LangGraphFollowed,
     PlainCalls,
     State,
     installed,
 )
-from bench.inputs import KB, Step, fresh_steps, tiny_changes
-from bench.report import Trial
+from bench.fresh import interpreter_seconds, restart
+from bench.inputs import KB, Step, fresh_steps, state, tiny_changes
+from bench.report import MS, US, Trial, clocked
 from bench.systems import Floor, cycle
+from holdfast.workflow import step
 
-MS: Final = 1000.0
-US: Final = 1_000_000.0
 NODES: Final = 10
 
 
@@ -41,26 +43,64 @@ def graph_in_memory(runs: int) -> dict[str, Trial]:
     kinds: dict[str, tuple[type[Awaiting], Path]] = {
         "plain calls": (PlainCalls, NOWHERE),
         "holdfast": (HoldfastGraph, MEMORY),
-        "holdfast, no store": (HoldfastGraph, NOWHERE),
         "LangGraph": (LangGraph, MEMORY),
+        "holdfast, events": (HoldfastGraphFollowed, MEMORY),
+        "LangGraph, events": (LangGraphFollowed, MEMORY),
+        "holdfast, no store": (HoldfastGraph, NOWHERE),
         "LangGraph, no saver": (LangGraph, NOWHERE),
     }
 
     def trial(kind: type[Awaiting], where: Path) -> Trial:
+        return lambda path: _nodes(kind, where, _ten_nodes(), runs)
+
+    return {name: trial(*made) for name, made in kinds.items() if installed(made[0])}
+
+
+def large_graph(sizes: Sequence[int], runs: int) -> dict[str, Trial]:
+    """Ten nodes in memory that leave a state of so many bytes as it is, and count."""
+
+    def trial(kind: type[Awaiting], where: Path) -> Trial:
         def measure(path: Path) -> dict[str, float]:
-            with closing(kind(where, _ten_nodes())) as engine:
-                engine.times(_names("warm", 3))
-                cpu = process_time()
-                taken = engine.times(_names("run", runs))
-                cpu = process_time() - cpu
-            return {
-                "step_us": median(taken) / NODES * US,
-                "cpu_us": cpu / (runs * NODES) * US,
-            }
+            found = {}
+            for size in sizes:
+                job = Job(NODES, lambda number: {"turn": number}, state(size))
+                for quantity, value in _nodes(kind, where, job, runs).items():
+                    found[f"{quantity}@{size}"] = value
+            return found
 
         return measure
 
-    return {name: trial(*made) for name, made in kinds.items() if installed(made[0])}
+    kinds = {name: (kind, MEMORY) for name, kind in GRAPHS.items() if installed(kind)}
+    return {name: trial(*made) for name, made in kinds.items()}
+
+
+def _nodes(kind: type[Awaiting], where: Path, job: Job, runs: int) -> dict[str, float]:
+    with closing(kind(where, job)) as engine:
+        engine.times(_names("warm", min(3, runs)))
+        with clocked() as spent:
+            taken = engine.times(_names("run", runs))
+    return {
+        "step_us": median(taken) / job.steps * US,
+        "cpu_us": spent.cpu / (runs * job.steps) * US,
+    }
+
+
+def building(count: int) -> dict[str, Trial]:
+    """A step of a workflow made by the builder, and not run."""
+
+    def work(number: int) -> int:
+        return number
+
+    def measure(path: Path) -> dict[str, float]:
+        with clocked() as spent:
+            made = [
+                step("work").python(work, args=(number,)).checkpoint() for number in range(count)
+            ]
+        with warnings.catch_warnings(action="ignore"):  # nobody awaits them
+            del made
+        return {"build_us": spent.seconds / count * US, "cpu_us": spent.cpu / count * US}
+
+    return {"holdfast": measure}
 
 
 def graph_on_disk(runs: int) -> dict[str, Trial]:
@@ -80,12 +120,66 @@ def workflow(steps: int) -> dict[str, Trial]:
     """One run of many steps, each returning 2 KB that are durable before the next begins."""
 
     def trial(kind: type[Engine]) -> Trial:
-        return lambda path: _one_after_the_other(kind, path, _two_kb(steps), 1)
+        return lambda path: _one_after_the_other(kind, path, _returning(2 * KB, steps), 1)
 
     return {
         "floor": lambda path: _floor(path, list(cycle(fresh_steps(2 * KB), steps)), steps),
         **{name: trial(kind) for name, kind in ENGINES.items() if installed(kind)},
     }
+
+
+def large_steps(sizes: Sequence[int], steps: int) -> dict[str, Trial]:
+    """The same with results of other sizes."""
+
+    def measured(of: Callable[[int], dict[str, float]]) -> dict[str, float]:
+        return {
+            f"{quantity}@{size}": found[quantity]
+            for size in sizes
+            for found in [of(size)]
+            for quantity in ("step_ms", "cpu_ms")
+        }
+
+    def trial(kind: type[Engine]) -> Trial:
+        def measure(path: Path) -> dict[str, float]:
+            def of(size: int) -> dict[str, float]:
+                on = path.with_name(f"{size}.db")
+                return _one_after_the_other(kind, on, _returning(size, steps), 1)
+
+            return measured(of)
+
+        return measure
+
+    def floor(path: Path) -> dict[str, float]:
+        def of(size: int) -> dict[str, float]:
+            given = list(cycle(fresh_steps(size), steps))
+            return _floor(path.with_name(f"{size}.db"), given, steps)
+
+        return measured(of)
+
+    kinds = {name: kind for name, kind in ENGINES.items() if installed(kind)}
+    return {"floor": floor, **{name: trial(kind) for name, kind in kinds.items()}}
+
+
+def long_runs(lengths: Sequence[int]) -> dict[str, Trial]:
+    """What a durable step takes when so many were done before it: one long run of small steps."""
+
+    def trial(kind: type[Awaiting]) -> Trial:
+        def measure(path: Path) -> dict[str, float]:
+            marks: list[float] = []
+
+            def work(number: int) -> State:
+                marks.append(perf_counter())
+                return {"turn": number}
+
+            window = min(50, lengths[0] // 2)
+            with closing(kind(path, Job(lengths[-1] + 1, work))) as engine:
+                engine.times(["run"])
+            taken = [later - earlier for earlier, later in pairwise(marks)]
+            return {f"step_ms@{n}": median(taken[n - window : n]) * MS for n in lengths}
+
+        return measure
+
+    return {name: trial(kind) for name, kind in WORKFLOWS.items() if installed(kind)}
 
 
 def concurrent(runs: int, steps: int) -> dict[str, Trial]:
@@ -96,14 +190,13 @@ def concurrent(runs: int, steps: int) -> dict[str, Trial]:
 
     def measured(together: Callable[[list[str]], float]) -> dict[str, float]:
         together(_names("warm", 3))
-        cpu = process_time()
-        seconds = together(_names("run", runs))
-        cpu = process_time() - cpu
-        return {"steps_per_s": runs * steps / seconds, "cpu_us": cpu / (runs * steps) * US}
+        with clocked() as spent:
+            seconds = together(_names("run", runs))
+        return {"steps_per_s": runs * steps / seconds, "cpu_us": spent.cpu / (runs * steps) * US}
 
     def trial(kind: type[Awaiting]) -> Trial:
         def measure(path: Path) -> dict[str, float]:
-            with closing(kind(path, _two_kb(steps))) as engine:
+            with closing(kind(path, _returning(2 * KB, steps))) as engine:
                 return measured(engine.together)
 
         return measure
@@ -144,9 +237,8 @@ def _one_after_the_other(kind: type[Engine], path: Path, job: Job, runs: int) ->
     with closing(kind(path, Job(job.steps, work, job.start))) as engine:
         engine.times(["warm"])
         marks.clear()
-        cpu = process_time()
-        taken = engine.times(_names("run", runs))
-        cpu = process_time() - cpu
+        with clocked() as spent:
+            taken = engine.times(_names("run", runs))
     assert len(marks) == runs * job.steps, "every step was done, and once"
     between = [
         later - earlier
@@ -156,7 +248,7 @@ def _one_after_the_other(kind: type[Engine], path: Path, job: Job, runs: int) ->
     return {
         "step_ms": median(between) * MS,
         "run_ms": median(taken) * MS,
-        "cpu_ms": cpu / len(marks) * MS,
+        "cpu_ms": spent.cpu / len(marks) * MS,
     }
 
 
@@ -164,20 +256,19 @@ def _floor(path: Path, steps: Sequence[Step], each: int) -> dict[str, float]:
     """One commit for each step, the bytes made beforehand; a run is so many of them."""
     with closing(Floor(path)) as system:
         system.times("warm", cycle(fresh_steps(2 * KB), 3))
-        cpu = process_time()
-        taken = system.times("run", steps)
-        cpu = process_time() - cpu
+        with clocked() as spent:
+            taken = system.times("run", steps)
     runs = [sum(taken[first : first + each]) for first in range(0, len(taken), each)]
     return {
         "step_ms": median(taken) * MS,
         "run_ms": median(runs) * MS,
-        "cpu_ms": cpu / len(taken) * MS,
+        "cpu_ms": spent.cpu / len(taken) * MS,
     }
 
 
-def _two_kb(steps: int) -> Job:
-    """Each step returns 2 KB that have nothing in common with the others'."""
-    made = fresh_steps(2 * KB)
+def _returning(size: int, steps: int) -> Job:
+    """Each step returns so many bytes that have nothing in common with the others'."""
+    made = fresh_steps(size)
     return Job(steps, lambda number: made[number % len(made)].state)
 
 

@@ -1,7 +1,5 @@
 """LangGraph agents on holdfast, side by side with LangGraph's own savers.
 
-python -m bench.langgraph [--turns N] [--threads N] [--only PostgreSQL] [--json FILE]
-
 The same compiled agent runs on each saver with `durability="sync"`: a person writes, the model
 answers, and in every fourth turn calls a tool first. The savers take turns, one turn of the agent
 each, so that "never slower at any length" is seen in every tenth of the conversation.
@@ -34,24 +32,11 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from tests.servers import postgres
 
 from bench.inputs import MB, State, chat
-from bench.report import (
-    Goal,
-    Measured,
-    arguments,
-    as_json,
-    environment,
-    interleave,
-    over,
-    print_goals,
-    print_measured,
-    scratch,
-    write,
-)
+from bench.report import MS, Measured, interleave
 from bench.server_systems import postgres_bytes
 from bench.systems import bytes_on_disk
 from holdfast.integrations.langgraph import HoldfastSaver
 
-MS: Final = 1000
 PARTS: Final = 10  # of a conversation, to see how its length matters
 TURNS_AT_ONCE: Final = 10  # of each of the threads that run at the same time
 HISTORY: Final = 20  # states that are asked for
@@ -65,37 +50,16 @@ class Place(NamedTuple):
     size: Callable[[str], int]
     savers: Mapping[str, Callable[[str], AbstractContextManager[Any]]]
     awaited: Mapping[str, Callable[[str], AbstractAsyncContextManager[Any]]]
-    smaller: float  # the goal: how many times fewer bytes
-    faster: float  # the goal: how many times the turns of all threads
 
 
-def main() -> None:
-    """Measure, print the tables, write the JSON."""
-    parser = arguments(__doc__)
-    parser.add_argument("--turns", type=int, default=1000, help="of the long conversation")
-    parser.add_argument("--threads", type=int, default=100, help="that run at the same time")
-    parser.add_argument("--only", default="", help="only SQLite, or only PostgreSQL")
-    options = parser.parse_args()
-    before = environment()
-    results: dict[str, Measured] = {}
-    goals: list[Goal] = []
-    with scratch(options.dir) as directory:
-        for name, place in PLACES.items():
-            if options.only not in name:
-                continue
-            long, many = f"{name}, {options.turns} turns", f"{name}, {options.threads} threads"
-            results[long] = _conversation(place, directory, options.turns)
-            print_measured(long, results[long])
-            trials = {
-                saver: _threads(place, opened, options.threads)
-                for saver, opened in place.awaited.items()
-            }
-            results[many] = interleave(directory, 3, trials)
-            print_measured(many, results[many])
-            goals += _goals(name, place, results[long], results[many])
-    print()
-    print_goals(goals)
-    write(options.json, {"environment": before, "results": results, "goals": as_json(goals)})
+def measured(name: str, directory: Path, turns: int, threads: int, seconds: float) -> Measured:
+    """One long conversation, and many threads at once."""
+    place = PLACES[name]
+    found = _conversation(place, directory, turns)
+    trials = {saver: _threads(place, opened, threads) for saver, opened in place.awaited.items()}
+    for saver, quantities in interleave(directory, 3, trials, seconds).items():
+        found.setdefault(saver, {})["turns_per_s"] = quantities["turns_per_s"]
+    return found
 
 
 def _conversation(place: Place, directory: Path, turns: int) -> Measured:
@@ -131,9 +95,13 @@ def _conversation(place: Place, directory: Path, turns: int) -> Measured:
             "get_state_cold_ms": [cold[0]],
             f"history_{HISTORY}_ms": [hot[name][1]],
             f"history_{HISTORY}_cold_ms": [cold[1]],
-            **{f"turn_ms_{number}": [part] for number, part in enumerate(parts, 1)},
+            **{f"turn_ms@{n * turns // PARTS}": [part] for n, part in enumerate(parts[:PARTS], 1)},
         }
     assert all(state == states[0] for state in states), "the savers hold the same conversation"
+    theirs = next(name for name in measured if name != OURS)
+    tenths = [name for name in measured[OURS] if name.startswith("turn_ms@")]
+    ratios = [measured[OURS][tenth][0] / measured[theirs][tenth][0] for tenth in tenths]
+    measured[OURS]["slowest"] = [max(ratios)]
     return measured
 
 
@@ -176,33 +144,9 @@ def _threads(
     def trial(path: Path) -> dict[str, float]:
         url = place.new(path)
         seconds = asyncio.run(measure(url))
-        return {
-            "turns_per_s": threads * TURNS_AT_ONCE / seconds,
-            "disk_mb": place.size(url) / MB,
-        }
+        return {"turns_per_s": threads * TURNS_AT_ONCE / seconds}
 
     return trial
-
-
-def _goals(name: str, place: Place, long: Measured, many: Measured) -> list[Goal]:
-    theirs = next(saver for saver in place.savers if saver != OURS)
-    theirs_awaited = next(saver for saver in place.awaited if saver != OURS)
-
-    def ratio(quantity: str) -> float | None:
-        return long.paired(OURS, theirs, quantity, over)
-
-    parts = [quantity for quantity in long[OURS] if quantity.startswith("turn_ms_")]
-    slowest = max(found for part in parts if (found := ratio(part)) is not None)
-    bytes_ratio = long.paired(theirs, OURS, "disk_mb", over)
-    rate = many.paired(OURS, theirs_awaited, "turns_per_s", over)
-    reads = [q for q in long[OURS] if q.startswith(("get_state", "history"))]
-    return [
-        Goal(f"{name}, all turns, over {theirs}", "x", 1, ratio("all_s")),
-        Goal(f"{name}, slowest tenth, over {theirs}", "x", 1, slowest),
-        *(Goal(f"{name}, {read}, over {theirs}", "x", 1, ratio(read)) for read in reads),
-        Goal(f"{name}, bytes, times fewer", "x", place.smaller, bytes_ratio, at_least=True),
-        Goal(f"{name}, threads at once", "x", place.faster, rate, at_least=True),
-    ]
 
 
 def _agent(said: list[State]) -> Any:
@@ -316,8 +260,6 @@ PLACES: Final = {
         lambda url: bytes_on_disk(Path(_path(url))),
         {OURS: _holdfast, "SqliteSaver": _sqlite},
         {OURS: _holdfast_awaited, "AsyncSqliteSaver": _sqlite_awaited, "InMemorySaver": _memory},
-        smaller=240,
-        faster=4,
     ),
     "PostgreSQL": Place(
         lambda _: postgres.new_database(),
@@ -328,11 +270,5 @@ PLACES: Final = {
             "AsyncPostgresSaver": _postgres_awaited,
             "InMemorySaver": _memory,
         },
-        smaller=34,
-        faster=7,
     ),
 }
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,9 @@
-"""How trials are run in turn, compared, judged against goals and written down."""
+"""How trials are run in turn, timed, compared, judged against goals and written down."""
 
 from __future__ import annotations
 
 import argparse
+import cProfile
 import gc
 import importlib.metadata
 import json
@@ -17,9 +18,14 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
+from time import perf_counter, process_time
 from typing import Any, Final
 
+MS: Final = 1000.0
+US: Final = 1_000_000.0
 RESULTS: Final = Path(__file__).parent / "results"
+PROFILE: Final = "HOLDFAST_BENCH_PROFILE"
+"""If set, names a file that what is timed writes its profile to, in child processes, too."""
 _PACKAGES: Final = (
     "holdfast",
     "ormsgpack",
@@ -73,15 +79,48 @@ class Goal:
         return self.measured >= self.limit if self.at_least else self.measured <= self.limit
 
 
-def interleave(directory: Path, repetitions: int, trials: Mapping[str, Trial]) -> Measured:
-    """Run the trials in turn, A B C A B C, so that what slows the machine down slows all of them."""
+class Spent:
+    """What a block took: on the clock, and of the processor, all threads of this process."""
+
+    seconds: float
+    cpu: float
+
+
+@contextmanager
+def clocked() -> Iterator[Spent]:
+    """Time a block. The result's fields are there once it has ended."""
+    profile = cProfile.Profile() if PROFILE in os.environ else None
+    spent = Spent()
+    if profile:
+        profile.enable()
+    began, used = perf_counter(), process_time()
+    yield spent
+    spent.seconds, spent.cpu = perf_counter() - began, process_time() - used
+    if profile:
+        profile.disable()
+        profile.dump_stats(os.environ[PROFILE])
+
+
+def interleave(
+    directory: Path, rounds: int, trials: Mapping[str, Trial], seconds: float = float("inf")
+) -> Measured:
+    """Run the trials in turn, A B C A B C, so that what slows the machine down slows all of them.
+
+    At most so many rounds; none is begun that would end, by the last one's length, after so many
+    seconds.
+    """
     measured = Measured((name, {}) for name in trials)
-    for _ in range(repetitions):
+    began = before = perf_counter()
+    for _ in range(rounds):
         for name, trial in trials.items():
             gc.collect()
             with tempfile.TemporaryDirectory(dir=directory) as fresh:
                 for quantity, value in trial(Path(fresh) / "store.db").items():
                     measured[name].setdefault(quantity, []).append(value)
+        now = perf_counter()
+        if now + (now - before) > began + seconds:
+            break
+        before = now
     return measured
 
 

@@ -17,6 +17,7 @@ from tests.servers import postgres
 
 from bench.inputs import KB, MB, fresh_steps
 from bench.report import (
+    US,
     Goal,
     Measured,
     Trial,
@@ -30,6 +31,7 @@ from bench.report import (
     scratch,
     write,
 )
+from bench.saves import chat_on
 from bench.server_systems import (
     HAS_LANGGRAPH,
     HAS_REDIS_SAVER,
@@ -44,7 +46,6 @@ from bench.server_systems import (
     postgres_log_position,
 )
 from bench.systems import Blocking, HoldfastAwaited, Together, cycle
-from bench.workloads import US, chat_on
 
 CHAT = "PostgreSQL, chat of 1,000 turns"
 SAVERS = (1, 100)

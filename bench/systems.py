@@ -192,20 +192,20 @@ class LangGraph(Blocking):
     def __init__(self, path: Path) -> None:
         self._db: sqlite3.Connection | None = None
         if path == MEMORY:
-            self._saver = _langgraph("memory").InMemorySaver()
+            self.saver = _langgraph("memory").InMemorySaver()
         else:
             self._db = sqlite3.connect(path, check_same_thread=False)
-            self._saver = _langgraph("sqlite").SqliteSaver(self._db)
-            self._saver.setup()  # which sets WAL
+            self.saver = _langgraph("sqlite").SqliteSaver(self._db)
+            self.saver.setup()  # which sets WAL
             self._db.execute("PRAGMA synchronous=FULL")
-        self._puts = Puts(self._saver)
+        self._puts = Puts(self.saver)
 
     def save(self, run: str, step: Step) -> object:
         config = self._puts.config(run)
-        return self._puts.note(run, self._saver.put(config, *self._puts.checkpoint(step.state)))
+        return self._puts.note(run, self.saver.put(config, *self._puts.checkpoint(step.state)))
 
     def load(self, run: str) -> State:
-        state: State = self._saver.get_tuple(head(run)).checkpoint["channel_values"]
+        state: State = self.saver.get_tuple(head(run)).checkpoint["channel_values"]
         return state
 
     def close(self) -> None:

@@ -1,187 +1,110 @@
-"""The work that is measured: each workload is a set of trials, one for each system."""
+"""Everything that is measured, by name, and how much of it."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
-from time import perf_counter, process_time
+from typing import Final, NamedTuple
 
-from bench.inputs import KB, MB, TURNS, chat, fresh_steps, tiny_changes
-from bench.once import first_load_ms
-from bench.report import Trial
-from bench.systems import (
-    AWAITING,
-    BLOCKING,
-    HAS_LANGGRAPH,
-    MEMORY,
-    SYSTEMS,
-    Blocking,
-    Floor,
-    Holdfast,
-    HoldfastAwaited,
-    LangGraph,
-    System,
-    Together,
-    bytes_on_disk,
-    cycle,
-)
-from holdfast.codec import values
-
-MS = 1000.0
-US = 1_000_000.0
+from bench import flows, histories, many, saves
+from bench.inputs import KB, MB
+from bench.report import Measured, Trial, interleave
 
 
-def put(size: int, saves: int) -> dict[str, Trial]:
-    """One run, saved to again and again with a wholly different state."""
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is measured: full, quick or, in tests, tiny."""
 
-    def trial(kind: type[System]) -> Trial:
-        def measure(path: Path) -> dict[str, float]:
-            with closing(kind(path)) as system:
-                system.times("run", cycle(fresh_steps(size), 3))
-                cpu = process_time()
-                taken = system.times("run", cycle(fresh_steps(size), saves))
-                cpu = process_time() - cpu
-            return {
-                "save_ms": median(taken) * MS,
-                "cpu_ms": cpu / saves * MS,
-                "bytes_per_save": bytes_on_disk(path) / (saves + 3),
-            }
-
-        return measure
-
-    return {name: trial(kind) for name, kind in SYSTEMS.items()}
-
-
-def conversation(turns: int = TURNS) -> dict[str, Trial]:
-    """A chat saved after each turn, then loaded: by the same object, a fresh one, a fresh process.
-
-    "encoding" is no system: it is what turning each state into bytes takes by itself.
-    """
-
-    def trial(name: str, kind: type[Blocking]) -> Trial:
-        def measure(path: Path) -> dict[str, float]:
-            return {
-                **chat_on(lambda: kind(path), lambda: bytes_on_disk(path), turns),
-                "load_process_ms": first_load_ms(name, path, "chat"),
-                **(_body_sizes(path) if kind is Holdfast else {}),
-            }
-
-        return measure
-
-    def encoding(path: Path) -> dict[str, float]:
-        taken, size = [], 0
-        for step in chat(turns):
-            start = perf_counter()
-            encoded = values.encode(step.state)
-            taken.append(perf_counter() - start)
-            size += len(encoded)
-        return {**_save_times(taken), "us_per_kb": sum(taken) * US / (size / KB)}
-
-    return {**{name: trial(name, kind) for name, kind in BLOCKING.items()}, "encoding": encoding}
+    seconds: float  # about what the repetitions of one workload may take
+    rounds: int  # at most
+    graphs: int  # runs of ten nodes
+    steps: int  # of a run, and of each of those at once
+    at_once: tuple[int, ...]  # runs that are saved to at the same time
+    processes: tuple[int, ...]
+    saves: int
+    turns: tuple[int, ...]  # of a chat
+    sizes: tuple[int, ...]  # bytes of a state
+    resumed: tuple[int, ...]  # steps, beside peers
+    long_resume: int  # steps, holdfast alone
+    lengths: tuple[int, ...]  # steps before the one that is timed
+    forked: tuple[int, ...]  # checkpoints
+    verified: tuple[int, ...]  # checkpoints
+    pipeline: tuple[int, ...]  # steps
+    runs: tuple[int, ...]  # in a store
+    agent_turns: int
+    agent_threads: int
 
 
-def chat_on(
-    open_: Callable[[], Blocking], size: Callable[[], int], turns: int = TURNS
-) -> dict[str, float]:
-    """The chat on one system: its saves, the bytes it takes once closed, loading it."""
-    with closing(open_()) as system:
-        taken = system.times("chat", chat(turns))
-        hot = median(_load_times(system, turns, 20))
-    stored = size()
-    cold = []
-    for _ in range(10):
-        with closing(open_()) as system:
-            cold += _load_times(system, turns, 1)
-    return {
-        **_save_times(taken),
-        "disk_mb": stored / MB,
-        "load_hot_ms": hot * MS,
-        "load_cold_ms": median(cold) * MS,
+FULL: Final = Sizes(
+    seconds=30, rounds=15, graphs=100, steps=10, at_once=(1, 10, 100, 1000), processes=(1, 2, 4),
+    saves=2000, turns=(10, 50, 100, 250, 500, 1000), sizes=(KB, 10 * KB, 100 * KB, MB),
+    resumed=(100, 1000, 2000), long_resume=100_000, lengths=(100, 1000, 4000),
+    forked=(100, 1000, 10_000), verified=(80, 800, 8000), pipeline=(100, 200, 400, 800),
+    runs=(1000, 10_000, 100_000), agent_turns=1000, agent_threads=100,
+)  # fmt: skip
+QUICK: Final = Sizes(
+    seconds=4, rounds=5, graphs=30, steps=10, at_once=(1, 10, 100), processes=(1, 2),
+    saves=1000, turns=(10, 100, 1000), sizes=(KB, 100 * KB, MB),
+    resumed=(100, 500), long_resume=10_000, lengths=(100, 500),
+    forked=(100, 1000, 10_000), verified=(80, 800), pipeline=(100, 800),
+    runs=(1000, 10_000), agent_turns=100, agent_threads=20,
+)  # fmt: skip
+
+
+class Workload(NamedTuple):
+    """What is measured together: the trials take turns."""
+
+    trials: Callable[[Path], dict[str, Trial]]
+    rounds: int | None = None  # at most, if fewer than usual
+
+    def measured(self, directory: Path, sizes: Sizes) -> Measured:
+        rounds = min(self.rounds or sizes.rounds, sizes.rounds)
+        return interleave(directory, rounds, self.trials(directory), sizes.seconds)
+
+
+class Agents(NamedTuple):
+    """Agents take turns one turn at a time, so they are no trials: see `bench.langgraph`."""
+
+    place: str
+
+    def measured(self, directory: Path, sizes: Sizes) -> Measured:
+        from bench import langgraph
+
+        return langgraph.measured(
+            self.place, directory, sizes.agent_turns, sizes.agent_threads, sizes.seconds
+        )
+
+
+def workloads(sizes: Sizes) -> dict[str, Workload | Agents]:
+    """Everything that is measured, by name."""
+    s = sizes
+    made: dict[str, Workload | Agents] = {
+        "graph": Workload(lambda _: flows.graph_in_memory(s.graphs)),
+        "graph state": Workload(lambda _: flows.large_graph(s.sizes, max(2, s.graphs // 20))),
+        "builder": Workload(lambda _: flows.building(s.graphs * 20)),
+        "workflow": Workload(lambda _: flows.workflow(s.steps * 10)),
+        "runs at once": Workload(lambda _: flows.concurrent(100, s.steps), 5),
+        "step size": Workload(lambda _: flows.large_steps(s.sizes, s.steps), 5),
+        "step history": Workload(lambda _: flows.long_runs(s.lengths), 1),
+        "save 100 KB": Workload(lambda _: saves.put(100 * KB, 20)),
+        "save 1 MB": Workload(lambda _: saves.put(MB, 10)),
+        "tiny change": Workload(lambda _: saves.tiny_change(MB, 50)),
+        "save in memory": Workload(lambda _: saves.in_memory(KB, s.graphs * 20)),
+        "saves at once": Workload(lambda _: saves.concurrent(s.at_once, s.saves, 2 * KB), 5),
+        "processes": Workload(lambda _: saves.processes(s.processes, s.saves // 10), 3),
+        "chat": Workload(lambda _: saves.conversation(s.turns), 5),
+        "resume": Workload(
+            lambda d: histories.resumes(d, s.resumed, "LangGraph, sync", "DBOS", "DBOS, WAL"), 3
+        ),
+        "long resume": Workload(lambda d: histories.resumes(d, [s.long_resume]), 3),
+        "fork": Workload(lambda d: histories.forks(d, s.forked), 5),
+        "last verified": Workload(lambda d: histories.last_verified(d, s.verified), 5),
+        "pipeline": Workload(lambda _: histories.pipelines(s.pipeline)),
+        "lists": Workload(lambda d: many.lists(d, s.runs), 3),
+        "commands": Workload(lambda d: many.commands(d, s.runs[-1]), 1),
+        "kill -9": Workload(lambda _: flows.killed(), 5),
+        "agents SQLite": Agents("SQLite"),
+        "agents PostgreSQL": Agents("PostgreSQL"),
     }
-
-
-def tiny_change(size: int, saves: int) -> dict[str, Trial]:
-    """One large state, of which a counter and one message change from save to save."""
-
-    def trial(kind: type[System]) -> Trial:
-        def measure(path: Path) -> dict[str, float]:
-            with closing(kind(path)) as system:
-                taken = system.times("run", tiny_changes(size, saves))[1:]
-            return {"save_ms": median(taken) * MS, "disk_mb": bytes_on_disk(path) / MB}
-
-        return measure
-
-    return {name: trial(kind) for name, kind in SYSTEMS.items()}
-
-
-def concurrent(runs: int, saves: int, size: int) -> dict[str, Trial]:
-    """Many runs at once, each saved to one step after the other; their opening is not counted.
-
-    The floor is group commit at its best: one transaction for a row of every run.
-    """
-    names = [f"run-{number}" for number in range(runs)]
-
-    def trial(kind: Callable[[Path], Together]) -> Trial:
-        def measure(path: Path) -> dict[str, float]:
-            with closing(kind(path)) as system:
-                system.together(names, fresh_steps(size)[:1])
-                cpu = process_time()
-                seconds = system.together(names, list(cycle(fresh_steps(size), saves)))
-                cpu = process_time() - cpu
-            return {"saves_per_s": runs * saves / seconds, "cpu_us": cpu / (runs * saves) * US}
-
-        return measure
-
-    kinds: dict[str, Callable[[Path], Together]] = {"group commit": Floor, **AWAITING}
-    return {name: trial(kind) for name, kind in kinds.items()}
-
-
-def in_memory(size: int, saves: int) -> dict[str, Trial]:
-    """What a save costs where there is no disk."""
-
-    def trial(kind: type[System]) -> Trial:
-        def measure(path: Path) -> dict[str, float]:
-            with closing(kind(MEMORY)) as system:
-                taken = system.times("run", cycle(fresh_steps(size), saves + 3))[3:]
-            return {"save_us": median(taken) * US}
-
-        return measure
-
-    kinds: dict[str, type[System]] = {"holdfast": Holdfast, "holdfast, awaited": HoldfastAwaited}
-    if HAS_LANGGRAPH:
-        kinds["InMemorySaver"] = LangGraph
-    return {name: trial(kind) for name, kind in kinds.items()}
-
-
-def _load_times(system: Blocking, turns: int, count: int) -> list[float]:
-    taken = []
-    for _ in range(count):
-        start = perf_counter()
-        state = system.load("chat")
-        taken.append(perf_counter() - start)
-        assert len(state["messages"]) == turns, "what was saved last is what is loaded"
-    return taken
-
-
-def _save_times(taken: list[float]) -> dict[str, float]:
-    return {
-        "total_s": sum(taken),
-        "first_100_ms": median(taken[:100]) * MS,
-        "last_100_ms": median(taken[-100:]) * MS,
-    }
-
-
-def _body_sizes(path: Path) -> dict[str, float]:
-    """What the saves of a chat took at its beginning and at its end, keyframes left out."""
-    query = "SELECT stored_bytes FROM holdfast_checkpoints WHERE run_id = 'chat' ORDER BY sequence"
-    with closing(sqlite3.connect(path)) as db:
-        sizes = [size for (size,) in db.execute(query)]
-    middle = len(sizes) // 2
-    return {
-        "bytes_per_save": sum(sizes) / len(sizes),
-        "median_bytes_1st_half": median(sizes[:middle]),
-        "median_bytes_2nd_half": median(sizes[middle:]),
-    }
+    return made

@@ -1,0 +1,234 @@
+"""PERFORMANCE.md and its pictures, written from what was measured, never by hand.
+
+python -m bench.page [--from bench/results]
+
+Results are condensed into bench/summary.json, which is in git; the page is made of that alone.
+Without `--from`, the page is made anew of the summary as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+from bench.plots import FLOORS, PLOTS, drawn, series
+from bench.report import Measured, show
+
+HOME: Final = Path(__file__).parents[1]
+SUMMARY: Final = Path(__file__).parent / "summary.json"
+PAGE: Final = "PERFORMANCE.md"
+IMAGES: Final = "docs/images/bench"
+_PROFILED: Final = 8  # functions of a profile that are shown
+
+Summary = dict[str, Any]
+
+
+def main() -> None:
+    """Condense the results if there are new ones, and write the page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--from", type=Path, dest="results", help="where the results are")
+    options = parser.parse_args()
+    if options.results:
+        made = condensed(
+            {file.stem: json.loads(file.read_text()) for file in options.results.glob("*.json")}
+        )
+        SUMMARY.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n")
+    for name, text in files(json.loads(SUMMARY.read_text())).items():
+        (HOME / name).parent.mkdir(parents=True, exist_ok=True)
+        (HOME / name).write_text(text)
+        print(f"written: {name}")
+
+
+def condensed(results: Mapping[str, Any]) -> Summary:
+    """What the page needs: the lines, and the medians that are drawn."""
+    goals = results["goals"]
+    measured = {name: Measured(found) for name, found in goals["workloads"].items()}
+    return {
+        "environment": goals["environment"],
+        "sizes": goals["sizes"],
+        "minutes": round(goals["seconds"] / 60),
+        "left_out": goals["left_out"],
+        "durability": goals["durability"],
+        "lines": [_short(line) for line in goals["lines"]],
+        "plots": {plot.file: series(plot, measured) for plot in PLOTS},
+        "others": {
+            name: [_rounded(goal) for goal in found["goals"]]
+            for name, found in sorted(results.items())
+            if name != "goals" and "goals" in found
+        },
+    }
+
+
+def files(summary: Summary) -> dict[str, str]:
+    """The page and its pictures, by name; the same for the same summary."""
+    pictures = {
+        f"{IMAGES}/{plot.file}.svg": drawn(plot, summary["plots"][plot.file])
+        for plot in PLOTS
+        if summary["plots"].get(plot.file)
+    }
+    return {PAGE: "\n".join(_page(summary)) + "\n", **pictures}
+
+
+def _page(summary: Summary) -> Iterator[str]:
+    lines = summary["lines"]
+    yield "# Performance"
+    yield ""
+    yield "<!-- Written by `python -m bench.page`. Do not edit. -->"
+    yield from _about(summary)
+    for section, own in groupby(lines, key=lambda line: line["section"]):
+        yield from (
+            "",
+            f"## {section}",
+            "",
+            "| | holdfast | others | goal | |",
+            "|---|---|---|---|---|",
+        )
+        yield from map(_row, own)
+    yield from _pictures(summary)
+    yield from _missed(lines)
+    yield from _others(summary["others"])
+
+
+def _about(summary: Summary) -> Iterator[str]:
+    found, lines = summary["environment"], summary["lines"]
+    packages = ", ".join(f"{name} {version}" for name, version in found["packages"].items())
+    load = found["load_average"][0]
+    measured = [line for line in lines if line["met"] is not None]
+    met = sum(line["met"] for line in measured)
+    peers = [each["times"] for line in lines for each in _peers(line).values()]
+    ahead = sum(times >= 1 for times in peers)
+    yield ""
+    yield (
+        f"Commit {found['commit']}, {found['at'][:10]}, `make bench{_QUICK[summary['sizes']]}` in "
+        f"{summary['minutes']} minutes: {found['cpus']} cores, load average {load:.1f} before, "
+        f"{found['system']}, Python {found['python']}, SQLite {found['sqlite']}; {packages}."
+    )
+    yield ""
+    yield (
+        f"**{met} of {len(measured)} goals met; ahead in {ahead} of {len(peers)} comparisons with "
+        "other systems.** All systems do the same work on the same disk in one run, and take turns. "
+        "Figures are medians; a figure in parentheses is how many times better holdfast is, the "
+        "median over the turns: **bold** if it is worse. Trust these ratios more than the times, "
+        "which differ from machine to machine. "
+        f"Floors ({', '.join(FLOORS)}) are the least that the work takes, not peers. What is "
+        "compared, and how, stands in [bench/README.md](bench/README.md)."
+    )
+    for what, syncs in summary["durability"].items():
+        unsafe = [name for name, seen in syncs.items() if seen is not None and seen < 1]
+        seen = ", ".join(name for name in syncs if name not in unsafe)
+        yield ""
+        yield f"An fsync for each {what} was seen (strace) of: {seen}." + (
+            f" **Not of: {', '.join(unsafe)}.**" if unsafe else ""
+        )
+    for reason in summary["left_out"]:
+        yield from ("", f"Not compared: {reason}")
+
+
+def _row(line: dict[str, Any]) -> str:
+    ours = "" if line["holdfast"] is None else _value(line["holdfast"], line["unit"])
+    others = ", ".join(
+        f"{name} {_value(each['value'], line['unit'])}{_times(name, each['times'])}"
+        for name, each in line["others"].items()
+    )
+    return f"| {line['name']} | {ours} | {others} | {line['goal']} | {_result(line)} |"
+
+
+def _times(name: str, times: float | None) -> str:
+    if times is None or name in FLOORS:
+        return ""
+    return f" ({show(times)} ×)" if times >= 1 else f" (**{show(times)} ×**)"
+
+
+def _result(line: dict[str, Any]) -> str:
+    if line["met"] is None:
+        return "not measured"
+    judged, limit = line["judged"], line["limit"]
+    value = "" if line["how"] == "itself" else f"{show(judged)}: "
+    if line["met"]:
+        return f"{value}met"
+    if line["how"] == "beyond" or min(judged, limit) <= 0:
+        by = f"by {show(abs(judged - limit))} {line['unit']}"
+    else:
+        by = f"by {show(max(judged / limit, limit / judged))} ×"
+    return f"{value}**missed** {by}"
+
+
+def _peers(line: dict[str, Any]) -> dict[str, dict[str, float]]:
+    return {
+        name: each
+        for name, each in line["others"].items()
+        if name not in FLOORS and each["times"] is not None
+    }
+
+
+def _pictures(summary: Summary) -> Iterator[str]:
+    yield from ("", "## How it grows", "")
+    yield "Both axes are logarithmic: a straight rising line is growth in proportion, a flat one none."
+    for plot in PLOTS:
+        if summary["plots"].get(plot.file):
+            yield from ("", f"![{plot.title}]({IMAGES}/{plot.file}.svg)")
+
+
+def _missed(lines: list[dict[str, Any]]) -> Iterator[str]:
+    missed = [line for line in lines if line["met"] is False]
+    if missed:
+        yield from ("", "## Missed goals", "")
+        yield "Where the time goes: the functions that take most, of the work that was timed."
+    for line in missed:
+        yield from ("", f"### {line['name']}", "")
+        yield f"{_value(line['holdfast'], line['unit'])}, goal {line['goal']}: {_result(line)}."
+        if line["takes"]:
+            yield line["takes"]
+        if line.get("profile"):
+            yield from ("", "| share | calls | function |", "|---|---|---|")
+            for each in line["profile"]:
+                yield f"| {each['share']:.0%} | {each['calls']:,} | `{each['function']}` |"
+
+
+def _others(others: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
+    yield from ("", "## Measured elsewhere", "")
+    yield "The time of `make test` and `make quick` is printed by pytest, in every run of CI."
+    for name, goals in others.items():
+        yield from (
+            "",
+            f"`python -m bench.{name}`",
+            "",
+            "| | goal | measured | |",
+            "|---|---|---|---|",
+        )
+        for goal in goals:
+            sign = "≥" if goal["at_least"] else "≤"
+            unit, value = goal["unit"], goal["measured"]
+            shown = "" if value is None else _value(value, unit)
+            word = {True: "met", False: "**missed**", None: "not measured"}[goal["met"]]
+            yield f"| {goal['work']} | {sign} {goal['limit']:g} {unit} | {shown} | {word} |"
+
+
+def _short(line: dict[str, Any]) -> dict[str, Any]:
+    short: dict[str, Any] = _rounded(line)
+    if "profile" in short:
+        short["profile"] = short["profile"][:_PROFILED]
+    return short
+
+
+def _rounded(value: Any) -> Any:
+    """With four digits: more is noise."""
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, dict):
+        return {name: _rounded(each) for name, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list) else value
+
+
+def _value(value: float, unit: str) -> str:
+    return f"{show(value)}{'' if unit == '/s' else ' '}{unit}".strip()
+
+
+_QUICK: Final = {"quick": "-quick", "full": ""}
+
+if __name__ == "__main__":
+    main()
