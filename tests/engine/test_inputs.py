@@ -6,11 +6,14 @@ import re
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 import holdfast as hf
+from holdfast.codec import readable
 from holdfast.codec.values import decode, encode
 from holdfast.engine.inputs import differences, inputs_hash
 from holdfast.graph import END, Graph
@@ -23,6 +26,28 @@ from tests.strategies import values
 class Chat:
     messages: list[str] = field(default_factory=list)
     limit: int = 3
+
+
+@given(values() | st.lists(st.integers(2**53 - 2, 2**53 + 2)) | st.integers(-(2**53) - 1, 2**64))
+def test_plain_data_has_the_hash_that_its_tree_has(inputs: Any) -> None:
+    """Hashes that were stored before there was a short-cut for it still match."""
+    with patch.object(readable, "canonical", lambda _: None):
+        by_tree = inputs_hash(inputs)
+    assert inputs_hash(inputs) == by_tree
+    assert inputs_hash(decode(encode(inputs))) == by_tree
+
+
+def test_hashes_that_older_versions_stored_still_match() -> None:
+    plain = {"b": [1, 2.5, None, True, "ü"], "a": {"n": -900719925474099, "t": "x"}}
+    assert readable.canonical(encode(plain)) is not None
+    assert inputs_hash(plain) == (
+        "d1c36e7883344446e8239882a6cfd8a3bdfb712e5d5425c7463c0b1a31df4bb9"
+    )
+    large = {"n": 9007199254740992, "$a": 1, 2: (3,), "s": {1}}
+    assert readable.canonical(encode(large)) is None
+    assert inputs_hash(large) == (
+        "08905bb61bffb2a7bae958c1de3187ffa3c6d00e82feb4fbe88a0baf29a2a975"
+    )
 
 
 @pytest.mark.parametrize(

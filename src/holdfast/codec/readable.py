@@ -29,6 +29,8 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import Any, Final
 
+import ormsgpack
+
 from holdfast.codec.arrays import is_numpy, put_together, take_apart
 from holdfast.codec.hashes import TOO_ALIKE, are_alike
 from holdfast.codec.registry import Coded
@@ -48,6 +50,22 @@ def to_json(value: object, *, root: str = "state") -> Any:
         return _tree(decode_data(encode(value, root=root)))
     except RecursionError:
         raise SerializeError(root, _NO_STACK) from None
+
+
+def canonical(encoding: bytes) -> str | None:
+    """The readable form of a packed value, in ASCII, compact, and with sorted keys.
+
+    None where it takes more than JSON's own types. What `to_json` makes part by part, and with
+    more care, is the same tree.
+    """
+    try:
+        plain = ormsgpack.unpackb(encoding)  # refuses Ext values, and keys that are not str
+        text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    if '"$' in text or _LONG_INT in f":{text}".translate(_INTS):  # perhaps in a str: no matter
+        return None
+    return text
 
 
 def from_json(tree: object, sources: Sources | None = None) -> Any:
@@ -135,6 +153,10 @@ HIDDEN_TAGS: Final = ("$secret", "$withheld", "$encrypted")
 
 _NO_STACK: Final = "it is nested too deeply for the stack that is left"
 _SAFE_INT: Final = 2**53
+_INTS: Final = {
+    code: "0" if chr(code).isdigit() else "^" if chr(code) in ",:[-" else "_" for code in range(128)
+}
+_LONG_INT: Final = "^" + len(str(_SAFE_INT)) * "0"  # as it begins in JSON's text
 _SHOW: Final = {scalar.type: (f"${scalar.tag}", scalar.show) for scalar in SCALARS}
 
 

@@ -30,8 +30,11 @@ def inputs_hash(inputs: object) -> str:
     and not its value. Raises `SerializeError`
     with the path to what can't be stored.
     """
-    tree = _ordered(readable.to_json(inputs, root="inputs"), hidden_leaves())
-    text = json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    hidden = hidden_leaves()
+    text = None if hidden else readable.canonical(values.encode(inputs, root="inputs"))
+    if text is None:
+        tree = _ordered(readable.to_json(inputs, root="inputs"), hidden)
+        text = json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(scrubbed(text).encode()).hexdigest()
 
 
