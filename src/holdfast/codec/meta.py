@@ -352,6 +352,11 @@ def with_arguments(meta: str, digest: str | None) -> str:
     return f'{meta[:-1]}{"," if len(meta) > 2 else ""}"args":"{digest}"}}'
 
 
+def with_nothing_in_force(meta: str) -> str:
+    """The metadata of a checkpoint before which nothing was claimed on its branch."""
+    return f'{meta[:-1] + "," if len(meta) > 2 else "{"}"{IN_FORCE}":""}}'
+
+
 def dump_meta(meta: Mapping[str, Any]) -> str:
     """An entry's metadata as it is stored; empty if there is none."""
     return _JSON.encode(meta) if meta else ""

@@ -31,6 +31,7 @@ from holdfast.kernel.draft import Draft
 from holdfast.kernel.keyed import confirm, ring_keys
 from holdfast.kernel.ticket import Ticket
 from holdfast.kernel.tip import Tip
+from holdfast.kernel.unclaimed import look_back
 from holdfast.model import (
     OF_CHILD,
     THREADS,
@@ -80,6 +81,7 @@ def append_at_once(core: Core, run: str, draft: Draft, deadline: float) -> Ticke
         tip is None
         or not tip.exists
         or (tip.chain is None and tip.lacks_state)
+        or (tip.quiet is None and tip.says_due)
         or (draft.flow is not None and draft.flow != tip.flow)
         or (draft.thread is not None and draft.thread != tip.thread)
         or not _fits_owner(draft, tip)
@@ -221,6 +223,7 @@ def _behind_stored_head(
     def look() -> tuple[int, list[Draft], Tip]:
         try:
             head, tip = journals.fetch_head(run)
+            look_back(journals, tip)
         except UnknownFormatError:
             raise
         except CheckpointCorruptedError:
@@ -290,6 +293,8 @@ def known_tip(core: Core, run: str, draft: Draft, deadline: float) -> Op[Tip]:
                 raise CheckpointSaveError(run, "others kept saving to it until the deadline")
             journals.writer.kick()
             yield partial(time.sleep, _PAUSE)
+    if tip.quiet is None and tip.says_due:
+        yield from _reached(core, run, deadline, partial(look_back, journals, tip))
     if not _is_ready(core, tip):  # its key is not in memory any more
         yield from _reached(core, run, deadline, partial(journals.have_ready, tip))
     return tip

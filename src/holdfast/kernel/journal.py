@@ -16,6 +16,7 @@ from holdfast.kernel.owner_view import owner_view
 from holdfast.kernel.pages import damaged_at
 from holdfast.kernel.ticket import Ticket
 from holdfast.kernel.tip import Tip
+from holdfast.kernel.unclaimed import saying
 from holdfast.kernel.values import ValueReader
 from holdfast.kernel.writer import Writer
 from holdfast.keys.sealing import EntryGuard, Sealer
@@ -26,8 +27,6 @@ from holdfast.store import Head, Store, Work
 
 if TYPE_CHECKING:
     from holdfast.kernel.remembering import RememberedHeads
-
-log = logger()
 
 CACHE_BYTES: Final = 64 << 20
 
@@ -118,8 +117,7 @@ class Journals(ValueReader):
 
         Raises `CheckpointCorruptedError` for a damaged head, which `fetch_tip` tolerates.
         """
-        settled = self._settled_tip(run)
-        head = self.checked_head(run)
+        settled, head = self._settled_tip(run), self.checked_head(run)
         return head, self._learned(run, head, settled, with_state=False)
 
     def _learned(
@@ -130,7 +128,7 @@ class Journals(ValueReader):
         self.have_ready(tip)
         if settled is not None and tip.seq < settled[1] and not settled[0].broken:
             if head is not None:  # a run that is gone may have expired
-                log.warning("%s", EntriesLostError(run, settled[1], tip.seq))
+                logger().warning("%s", EntriesLostError(run, settled[1], tip.seq))
             settled[0].broken = True
         try:
             if with_state and head is not None and tip.state_seq is not None:
@@ -245,6 +243,8 @@ class Journals(ValueReader):
 
     def _place(self, tip: Tip, draft: Draft) -> Entry:
         """The next entry; the tip moves on to it."""
+        if not tip.claimed and (draft.meta or tip.says_due):
+            draft = saying(tip, draft)
         front, back, guard = self._parts(tip, draft)
         if draft.encoding is None:
             packed = envelope.nothing(self._flags, guard)

@@ -10,6 +10,7 @@ from holdfast.model import Entry, erases
 from holdfast.store import PAGE, Store
 
 _PAGE_BYTES: Final = 16 << 20  # of bodies to read at once, about
+_GROWTH: Final = 4  # of a page over the one before it
 _LONGEST_GAP: Final = 1000  # missing entries that are reported one by one
 
 Found = Entry | CheckpointCorruptedError
@@ -119,9 +120,9 @@ def _stored(
         yield from found
         if len(found) < limit:
             return
-        after = found[-1].seq  # the first page was short, for those who want few
+        after = found[-1].seq  # the first pages are short, for those who want few
         weight = sum(len(entry.body) for entry in found) // len(found) + 1
-        page = limit = max(1, min(PAGE, _PAGE_BYTES // weight))
+        page = limit = max(1, min(_GROWTH * limit, PAGE, _PAGE_BYTES // weight))
 
 
 def damaged_at(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from holdfast.codec import envelope
@@ -19,10 +19,11 @@ from holdfast.evidence.trust import rule
 from holdfast.evidence.trust.gathering import Gathering
 from holdfast.evidence.trust.rule import CheckpointClaims, Pack
 from holdfast.kernel.core import Core
+from holdfast.kernel.tip import SAYS_EVERY
 from holdfast.model import Entry
 
 _MOST: Final = 64  # checkpoints to name: beyond that, reading them one by one does not pay
-_UNCLAIMED: Final = 8  # checkpoints without claims to pass over
+_UNCLAIMED: Final = 2 * SAYS_EVERY  # checkpoints without claims to pass over
 _TASKS: Final = 100  # whose claims are remembered
 
 
@@ -31,22 +32,23 @@ def known_branch(core: Core, entry: Entry) -> list[Entry] | None:
 
     None if that is not known here. Raises `CheckpointCorruptedError` for a damaged one.
     """
-    if may_claim(entry.meta) and IN_FORCE not in entry.meta:
-        return None
-    found = [entry]
-    for _ in range(_UNCLAIMED):
-        text = Meta(entry).in_force
+    found: list[Entry] = []
+    text: str | None = None
+    older = islice(core.journals.branch_of(entry), 1, None)
+    for one in islice(chain([entry], older), _UNCLAIMED):
+        if found and found[-1].parent != one.seq:
+            return None  # what was deleted in between may have claimed something
+        found.append(one)
+        text = Meta(one).in_force if IN_FORCE in one.meta else None
         if text is not None:
             break
-        if entry.parent is None:
-            return found
-        parent = core.journals.entry(entry.run, entry.parent)
-        if parent is None or (may_claim(parent.meta) and IN_FORCE not in parent.meta):
+        if may_claim(one.meta):
             return None
-        entry = parent
-        found.append(entry)
-    else:
+        if one.parent is None:
+            return found
+    if text is None:
         return None
+    entry = found[-1]
     seqs = list(islice(Seqs.parse(text), _MOST + 1))
     if len(seqs) > _MOST:
         return None
@@ -56,7 +58,7 @@ def known_branch(core: Core, entry: Entry) -> list[Entry] | None:
             return None
         found.append(earlier)
     for one in found:
-        if one.body and envelope.check(one).is_delta:
+        if one.body and may_claim(one.meta) and envelope.check(one).is_delta:
             core.journals.chain(one.run, one.seq, one)  # it proves what it claims, too
     return found
 

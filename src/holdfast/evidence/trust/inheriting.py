@@ -9,6 +9,7 @@ checkpoints are deleted, the marker that says so holds what was left of their cl
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,8 @@ from holdfast.evidence.checks import needs_snapshot
 from holdfast.evidence.trust import rule, storing
 from holdfast.evidence.trust.carrying import AT, EARLIER, PACKS, newest_marker
 from holdfast.evidence.trust.gathering import Gathering, branch_with_claims
-from holdfast.evidence.trust.rule import Pack, Replaced
+from holdfast.evidence.trust.indexing import known_branch
+from holdfast.evidence.trust.rule import CheckpointClaims, Pack, Replaced
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import is_live
 from holdfast.logs import logger
@@ -36,8 +38,7 @@ def inherited(core: Core, entry: Entry) -> list[list[Stored]]:
     Grouped by the checkpoint that they were claimed with. What later claims replaced is dropped,
     or every fork of a long run would carry all of it.
     """
-    found_there = branch_with_claims(core, partial(core.journals.branch_of, entry))
-    branch = Gathering(core, needed=False).branch(found_there)
+    branch = _claims_up_to(core, entry)
     newer = Replaced()
     found: list[list[Stored]] = []
     for seq, _, packs, own in rule.successive(branch):
@@ -45,6 +46,16 @@ def inherited(core: Core, entry: Entry) -> list[list[Stored]]:
             found += [left] if (left := _left(seq, packs, newer)) else []
         newer.add_packs(packs)
     return found[::-1]
+
+
+def _claims_up_to(core: Core, entry: Entry) -> list[CheckpointClaims]:
+    """What was claimed on the branch of a checkpoint, oldest first; few are read if they suffice."""
+    gathering = Gathering(core, needed=False)
+    with suppress(CheckpointCorruptedError, ValueError):  # reading all of it tells what is wrong
+        known = known_branch(core, entry)
+        if known is not None:
+            return [gathering.recorded(one) for one in reversed(known)]
+    return gathering.branch(branch_with_claims(core, partial(core.journals.branch_of, entry)))
 
 
 def carried(
