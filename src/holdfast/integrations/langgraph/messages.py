@@ -1,9 +1,10 @@
-"""Stored messages become LangChain's messages again, faster than LangGraph makes them.
+"""LangChain's messages to bytes and back: the same bytes that LangGraph makes, and faster.
 
-A conversation is loaded at the beginning of each turn, so this is most of what a long one costs.
-LangGraph calls the class, which validates fields that were valid when they were stored. Here the
-fields are put in place, if they are of the types that validation leaves alone; for any other
-message, and for any other object, LangGraph's way is used.
+A conversation is loaded at the beginning of each turn and saved after each step, so this is most
+of what a long one costs. LangGraph calls the class, which validates fields that were valid when
+they were stored, and has pydantic copy them to store them. Here the fields are put in place, and
+taken from there, if they are of the types that both leave alone; for any other message, and for
+any other object, LangGraph's way is used.
 """
 
 from __future__ import annotations
@@ -13,6 +14,12 @@ from typing import Any, Final
 
 import ormsgpack
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+try:
+    from langgraph.checkpoint.serde.jsonplus import _msgpack_default as _default
+    from langgraph.checkpoint.serde.jsonplus import _option
+except ImportError:  # they are private: without them, all is left to LangGraph
+    _default = None
 
 from holdfast.errors import ReviveError
 
@@ -26,6 +33,31 @@ _VALIDATED: Final = (4, _PYDANTIC_2)  # codes of objects whose class makes its p
 _NAMED: Final = range(6)  # codes of objects, each with the module and name of its type
 _SNAPSHOT: Final = 7  # the code of a snapshot of a delta channel
 _TEXT_OR_NONE: Final = (str, type(None))
+_READ_WITH: Final = "model_validate_json"  # what LangGraph stores behind the fields
+
+
+def dumps(value: Any) -> bytes | None:
+    """The value as LangGraph's serializer packs it; None if that has to do it itself."""
+    if _default is None:
+        return None
+    return ormsgpack.packb(value, default=_packed, option=_option)
+
+
+def _packed(value: Any) -> Any:
+    kind = type(value)
+    if kind in _ORDERS:
+        fields = value.__dict__
+        if (
+            tuple(fields) == _ORDERS[kind]
+            and not value.__pydantic_extra__
+            and _are_plain(fields, kind)
+        ):
+            parts = (kind.__module__, kind.__name__, fields, _READ_WITH)
+            try:
+                return ormsgpack.Ext(_PYDANTIC_2, ormsgpack.packb(parts, option=_option))
+            except ormsgpack.MsgpackEncodeError:
+                pass  # it holds an object, of which pydantic may make something else
+    return _default(value)
 
 
 def loads(data: bytes, hook: Hook, check: Callable[[str, str], None]) -> Any:
@@ -62,10 +94,12 @@ def loads(data: bytes, hook: Hook, check: Callable[[str, str], None]) -> Any:
 
 def _is_plain(fields: Any, kind: type[BaseMessage]) -> bool:
     """Whether validation would leave the fields of a message as they are."""
+    return type(fields) is dict and fields.keys() == _FIELDS[kind] and _are_plain(fields, kind)
+
+
+def _are_plain(fields: dict[str, Any], kind: type[BaseMessage]) -> bool:
     return (
-        type(fields) is dict
-        and fields.keys() == _FIELDS[kind]
-        and type(fields["content"]) is str
+        type(fields["content"]) is str
         and type(fields["id"]) in _TEXT_OR_NONE
         and type(fields["name"]) in _TEXT_OR_NONE
         and type(fields["additional_kwargs"]) is dict
@@ -162,3 +196,4 @@ _KINDS: Final = {
         kind, {"content": "", **({"tool_call_id": ""} if kind is ToolMessage else {})}
     )
 }
+_ORDERS: Final = {kind: tuple(kind.model_fields) for kind in _KINDS.values()}

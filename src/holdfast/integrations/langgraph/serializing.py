@@ -91,7 +91,8 @@ class AllowListSerializer(JsonPlusSerializer):
 
     def dumps_typed(self, obj: Any) -> Typed:
         """The value, serialized. Raises `SerializeError` for a type that is not allowed."""
-        typed = super().dumps_typed(obj)
+        packed = None if obj is None or isinstance(obj, bytes | bytearray) else messages.dumps(obj)
+        typed = super().dumps_typed(obj) if packed is None else ("msgpack", packed)
         self._check((obj,))
         return typed
 
