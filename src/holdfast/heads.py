@@ -37,6 +37,8 @@ _OPENS: Final = (Kind.OPEN.value, Kind.CLAIM.value)
 ASKS: Final = (Kind.QUESTION.value, Kind.ANSWER.value, Kind.REQUEST.value)
 """The kinds of entries that change a row though they begin no term."""
 
+_MAY_CHANGE: Final = frozenset({*ASKS, Kind.TOMBSTONE.value})
+
 _FACTS: Final = ('"holder"', '"due"', '"questions"', '"labels"', '"parent"')
 _LARGEST_META: Final = 4 << 20
 _MOST: Final = 1 << 63
@@ -95,8 +97,11 @@ class Tally(NamedTuple):
 
 def changes(entry: Entry) -> bool:
     """Whether an entry changes its run's row. Internal journals have none."""
+    seq, kind = entry.seq, entry.kind
     return (
-        entry.term == entry.seq or entry.kind in ASKS or entry.seq % TOUCH == 0 or _erases(entry)
+        entry.term == seq
+        or seq % TOUCH == 0
+        or (kind in _MAY_CHANGE and (kind in ASKS or _erases(entry)))
     ) and not entry.run.startswith(HIDDEN)
 
 

@@ -57,8 +57,8 @@ FROM_OUTSIDE: Final = (Kind.REQUEST.value, Kind.ANSWER.value, Kind.TRIM.value)
 """The kinds that others may append while a process executes the run: it stays the holder."""
 
 
-_SAYS_WHO: Final = (Kind.OPEN.value, Kind.CLAIM.value, Kind.RELEASE.value)
-_SAVES: Final = (Kind.CHECKPOINT.value, Kind.BEGIN.value, Kind.RESULT.value)
+_SAYS_WHO: Final = frozenset({Kind.OPEN.value, Kind.CLAIM.value, Kind.RELEASE.value})
+_SAVES: Final = frozenset({Kind.CHECKPOINT.value, Kind.BEGIN.value, Kind.RESULT.value})
 
 
 class Status(StrEnum):
@@ -72,6 +72,9 @@ class Status(StrEnum):
     CANCELLED = "cancelled"
     COMPLETED = "completed"
     DELETED = "deleted"  # on a stub or tombstone: nothing is left here
+
+
+_RUNNING: Final = Status.RUNNING.value  # a comparison with the member itself takes twice as long
 
 
 class CheckpointType(StrEnum):
@@ -125,7 +128,7 @@ def begins_term(kind: str, status: str, before: str | None) -> bool:
     """
     if kind in _SAYS_WHO:
         return True
-    if status == Status.RUNNING or kind in FROM_OUTSIDE:
+    if status == _RUNNING or kind in FROM_OUTSIDE:
         return False
     return status != before or kind not in _SAVES
 

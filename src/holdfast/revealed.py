@@ -56,6 +56,7 @@ class _Registry:
 
     def __init__(self) -> None:
         self.living: weakref.WeakSet[Revealed] = weakref.WeakSet()
+        self.used = False  # most programs have no secrets, and need not look for any
         self._reset()
         on_fork(self._reset)
 
@@ -65,6 +66,7 @@ class _Registry:
     def add(self, known: Revealed) -> None:
         kept = _OF_RUN.get()
         with self._lock:
+            self.used = True
             self.living.add(known)
             if kept is not None and not kept.over and len(kept.values) < _MOST:
                 kept.values.setdefault(known.exact, known)
@@ -133,7 +135,7 @@ def hidden_leaves() -> frozenset[str]:
 
 def quotes_secret(text: str) -> bool:
     """Whether a value that was revealed is in the text."""
-    return bool(_registry.living) and bool(_registry.found_in(text))
+    return _registry.used and bool(_registry.found_in(text))
 
 
 def _leaves(value: Any, depth: int) -> Iterator[Any]:

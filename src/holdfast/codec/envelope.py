@@ -16,10 +16,10 @@ guards are there in any case, made in this order:
 from __future__ import annotations
 
 import hashlib
-import zlib
 from typing import Any, Final, NamedTuple, Protocol
+from zlib import crc32
 
-import ormsgpack
+from ormsgpack import packb
 
 from holdfast.codec import compress, varint
 from holdfast.codec.wrapping import (
@@ -43,6 +43,7 @@ from holdfast.model import Entry
 COMPRESS_KEYFRAME: Final = 4096
 COMPRESS_DELTA: Final = 256
 _EMPTY: Final = hashlib.sha256()
+_new: Final = tuple.__new__  # what `_make` and a constructor call, several times as slow
 _RELEASES: Final = 2047
 
 Front = tuple[str, int, str, bytes, int | None, int]
@@ -182,7 +183,7 @@ def keyframe(encoding: bytes, flags: int = 0, guard: Guard | None = None) -> Pac
     if guard is not None:
         flags |= guard.flags
         content = guard.close(flags, b"", content)
-    return Packed(flags, content, prove(flags, content))
+    return _new(Packed, (flags, content, prove(flags, content)))
 
 
 def delta(
@@ -210,7 +211,7 @@ def delta(
 def nothing(flags: int, guard: Guard | None = None) -> Packed:
     """What an entry without a state holds."""
     if guard is None:
-        return Packed(flags, b"", _OF_NOTHING[flags])
+        return _NOTHING[flags]
     flags |= guard.flags
     content = guard.close(flags, b"", b"")
     return Packed(flags, content, prove(flags, content))
@@ -225,12 +226,13 @@ def seal(
     made on every save, and only once.
     """
     flags, content, proof = packed
-    clear = ormsgpack.packb((VERSION, *front, *back))
+    clear = packb((VERSION, *front, *back))
     digest = _sha256(previous + clear + proof)
     beside = proof if flags & DELTA else b""  # so that its fields are proved without its base
     trailer = b"" if guard is None else guard.trailer(digest)
     checksum = _checksum(digest, clear, flags, beside, content, trailer)
-    return Entry._make((*front, digest, *back, wrap(flags, checksum, beside, content, trailer)))
+    body = wrap(flags, checksum, beside, content, trailer)
+    return _new(Entry, (*front, digest, *back, body))
 
 
 def reseal(
@@ -331,7 +333,7 @@ def _fits(entry: Entry) -> bool:
 def _clear(entry: Entry) -> bytes:
     """Every index field but the digest, in one unambiguous form."""
     try:
-        return ormsgpack.packb((VERSION, *entry[:6], *entry[7:18]))
+        return packb((VERSION, *entry[:6], *entry[7:18]))
     except TypeError as error:  # a column that holds another type than it was given
         reason = f"a field of it is not what it should be: {error}"
         raise CheckpointCorruptedError(entry.run, entry.seq, reason) from None
@@ -360,12 +362,11 @@ def _sha256(data: bytes) -> bytes:
 
 _BYTE: Final = [bytes([flags]) for flags in range(KNOWN + 1)]
 _OF_NOTHING: Final = [_sha256(flags) for flags in _BYTE]
+_NOTHING: Final = [Packed(flags, b"", proof) for flags, proof in enumerate(_OF_NOTHING)]
 
 
 def _checksum(
     digest: bytes, clear: bytes, flags: int, beside: bytes, content: bytes, trailer: bytes = b""
 ) -> int:
-    before = zlib.crc32(digest + clear + _BYTE[flags] + beside)
-    return zlib.crc32(
-        content + trailer, before
-    )  # mostly there is no trailer, and nothing is copied
+    before = crc32(digest + clear + _BYTE[flags] + beside)
+    return crc32(content + trailer, before)  # mostly there is no trailer, and nothing is copied

@@ -67,7 +67,7 @@ def append(
     deadline = new_deadline(core)
     if expect is None and target is None:
         ticket = append_at_once(core, run, draft, deadline)
-        if ticket is not None and (yield from is_durable(ticket)):
+        if ticket is not None and (ticket.is_durable or (yield from is_durable(ticket))):
             return ticket.entries[-1]
     attempt = partial(_behind_known_head, core, run, draft, deadline, expect, target)
     ticket = yield from _until_durable(core, run, deadline, attempt)
@@ -76,7 +76,8 @@ def append(
 
 def append_at_once(core: Core, run: str, draft: Draft, deadline: float) -> Ticket | None:
     """Fast path: submit without waiting when the head is known; None when it is not."""
-    tip = core.journals.tip(run)
+    journals = core.journals
+    tip = journals.tip(run)
     if (
         tip is None
         or not tip.exists
@@ -84,12 +85,12 @@ def append_at_once(core: Core, run: str, draft: Draft, deadline: float) -> Ticke
         or (tip.quiet is None and tip.says_due)
         or (draft.flow is not None and draft.flow != tip.flow)
         or (draft.thread is not None and draft.thread != tip.thread)
-        or not _fits_owner(draft, tip)
-        or not _is_ready(core, tip)
-        or core.journals.writer.full
+        or (draft.owner is not None and not _fits_owner(draft, tip))
+        or (journals.sealer is not None and not _is_ready(core, tip))
+        or journals.writer.full
     ):
         return None
-    return core.journals.extend(tip, [draft], deadline)
+    return journals.extend(tip, [draft], deadline)
 
 
 def submit(

@@ -72,10 +72,11 @@ def save(
         raise ValueError(f"status must be one of {', '.join(_RUN_STATUS)}, not {status!r}")
     if metadata is not None and not isinstance(metadata, Mapping):
         raise TypeError(f"metadata must be a mapping, not {_type_name(metadata)}")
-    if expect is not None and not isinstance(expect, CheckpointInfo):
-        raise TypeError(f"expect must be a checkpoint, not {_type_name(expect)}")
-    if expect is not None and expect.run_id != run:
-        raise ValueError(f"expect= is {expect.checkpoint_id}, a checkpoint of another run")
+    if expect is not None:
+        if not isinstance(expect, CheckpointInfo):
+            raise TypeError(f"expect must be a checkpoint, not {_type_name(expect)}")
+        if expect.run_id != run:
+            raise ValueError(f"expect= is {expect.checkpoint_id}, a checkpoint of another run")
     meta: dict[str, Any] = {}
     if step_name is not None:
         meta["step_name"] = _text("step_name", step_name)
@@ -89,10 +90,10 @@ def save(
         meta["schema_version"] = _whole("schema_version", schema_version)
     if metadata:
         meta["metadata"] = readable.to_json(dict(metadata), root="metadata")
-    draft = Draft(
+    fields = (
         _CHECKPOINT,
         _RUN_STATUS[status],
-        encode(core, run, state, owner=owner),
+        encode(core, run, state, "state", owner),
         KEEP,
         step,
         None if step_index is None else _whole("step_index", step_index),
@@ -103,7 +104,7 @@ def save(
         owner,
         bounded_meta(meta) if meta else "",
     )
-    return run, draft, expect
+    return run, tuple.__new__(Draft, fields), expect  # as `Draft(*fields)`, in a third of the time
 
 
 def of_version(draft: Draft, schema_version: int) -> Draft:

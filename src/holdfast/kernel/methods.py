@@ -97,7 +97,9 @@ class Operation(_Method, Generic[P, T]):
         op = self.op
 
         async def method(self: HasOperations, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            core = self._core.ready()
+            core = self._core
+            if core.closed:
+                core.ready()
             result: T = await core.drive_async(op(core, *args, **kwargs))
             return result
 
@@ -107,7 +109,9 @@ class Operation(_Method, Generic[P, T]):
         op = self.op
 
         def method(self: HasOperations, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            core = self._core.ready()
+            core = self._core
+            if core.closed:
+                core.ready()
             result: T = core.drive(op(core, *args, **kwargs))
             return result
 

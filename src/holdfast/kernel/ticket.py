@@ -48,6 +48,8 @@ class Ticket:
         "unknown", "waiters", "work",
     )  # fmt: skip
 
+    size: int  # bytes in memory, about; set when it is queued
+
     def __init__(
         self,
         entries: Sequence[Entry],
@@ -64,9 +66,6 @@ class Ticket:
         self.line = line
         self.deadline = deadline
         self.work = work
-        self.size = 256 * len(entries)
-        for entry in entries:
-            self.size += len(entry.body)
         self.told = told  # is called with the outcome; must not block or raise
         self.began = 0.0 if told is None else perf_counter()
         self.done = False  # the outcome is known: `error` is final, and None means durable
@@ -75,6 +74,11 @@ class Ticket:
         # No lock: whoever resolves sets `done` before looking for waiters, and a waiter is here
         # before it looks at `done`, so one of the two sees the other.
         self.waiters: list[Waiter] = []
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether its entries are known to be in the store."""
+        return self.done and self.error is None
 
     def builds_on(self, seq: int, digest: bytes) -> bool:
         """Whether a store whose head this is has, as far as one can see, what it builds on."""
@@ -111,10 +115,14 @@ class Ticket:
 
 def digests_behind(tickets: Sequence[Ticket]) -> dict[str, bytes]:
     """For `Store.append`: by run, what the first of its tickets builds on, as far as it is known."""
-    first: dict[str, bytes | None] = {}
-    for ticket in tickets:
-        first.setdefault(ticket.entries[0].run, ticket.behind)
-    return {run: digest for run, digest in first.items() if digest is not None}
+    found: dict[str, bytes] = {}
+    for ticket in reversed(tickets):
+        run = ticket.entries[0].run
+        if ticket.behind is None:
+            found.pop(run, None)
+        else:
+            found[run] = ticket.behind
+    return found
 
 
 def wake(tickets: Sequence[Ticket]) -> None:

@@ -64,6 +64,7 @@ class Withholding:
         self._journals = journals
         self._secrets = hidden.secrets
         self._encrypted = hidden.encrypted
+        self._stores_all = not (self._secrets or self._encrypted)
         self._sealer = journals.fields
         self._known: OrderedDict[frozenset[str], revealed.Revealed] = OrderedDict()
         self._sealed: OrderedDict[tuple[str, str], tuple[bytes, Encrypted]] = OrderedDict()
@@ -82,7 +83,7 @@ class Withholding:
         The keys of `owner` encrypt its fields; those of the run's owner unless it is given. To find
         that out, and the keys, it may block once for a run.
         """
-        if not (self._secrets or self._encrypted) or self._journals.live:
+        if self._stores_all or self._journals.live:
             return self._journals.encode(value, root=root)
         packed = values.encode(value, root=root)
         kept: dict[str, bytes] = {}
@@ -112,7 +113,7 @@ class Withholding:
 
     def masked(self, value: object) -> Any:
         """The value as plain data, with its path in the place of what is withheld or encrypted."""
-        if not (self._secrets or self._encrypted) or self._journals.live:
+        if self._stores_all or self._journals.live:
             return value
 
         def mask(part: Any, path: str) -> Any:

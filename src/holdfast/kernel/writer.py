@@ -80,21 +80,22 @@ class Writer:
 
         Follow it with `wait`, `future` or `kick`, or it may never be written.
         """
-        self._refuse_from_work()
-        if ticket.work is not None and (
-            self._store.inline or not isinstance(self._store, Transactional)
-        ):
+        store = self._store
+        if self._working:
+            self._refuse_from_work()
+        if ticket.work is not None and (store.inline or not isinstance(store, Transactional)):
             raise StoreError(
-                f"{self._store.url} can't run commit= in its transaction; use SQLite, "
+                f"{store.url} can't run commit= in its transaction; use SQLite, "
                 "PostgreSQL or MySQL, or make what the step does safe to repeat"
             )
-        with self._commit if self._store.inline else self._mutex:
+        with self._commit if store.inline else self._mutex:
             if self._closed:
-                raise StoreClosedError(self._store.url)
-            if not self._store.inline:
+                raise StoreClosedError(store.url)
+            if not store.inline:
+                ticket.size = sum([256 + len(entry.body) for entry in ticket.entries])
                 self._queue.append(ticket)
                 self._queued_bytes += ticket.size
-            elif all(self._store.append(ticket.entries, digests_behind([ticket]))):
+            elif all(store.append(ticket.entries, digests_behind((ticket,)))):
                 ticket.resolve(None)
             else:
                 self._look([ticket], refused=True)

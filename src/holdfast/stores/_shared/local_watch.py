@@ -12,32 +12,29 @@ from holdfast.seams import on_fork
 
 
 class LocalWatches:
-    """Those who watch a store. True if there are any."""
+    """Those who watch a store: `queues` has one for each."""
 
     def __init__(self) -> None:
         self._reset()
         on_fork(self._reset)
 
     def _reset(self) -> None:
-        self._open: list[SimpleQueue[Change | None]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._open)
+        self.queues: list[SimpleQueue[Change | None]] = []
 
     def open(self) -> Watch:
         """Watch from now on."""
         watch = _LocalWatch(self)
-        self._open.append(watch.changes)
+        self.queues.append(watch.changes)
         return watch
 
     def forget(self, changes: SimpleQueue[Change | None]) -> None:
         """Tell this one no more."""
         with suppress(ValueError):
-            self._open.remove(changes)
+            self.queues.remove(changes)
 
     def tell(self, entries: Iterable[Entry]) -> None:
         """Notify of entries that were just appended."""
-        watches = tuple(self._open)
+        watches = tuple(self.queues)
         if watches:
             for entry in entries:
                 if not entry.run.startswith(HIDDEN):
