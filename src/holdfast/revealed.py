@@ -27,6 +27,9 @@ _MOST: Final = 1_000  # of what one run revealed, so that it can't grow without 
 _DEEPEST: Final = 20
 
 
+_NONE: Final[frozenset[str]] = frozenset()
+
+
 class Revealed:
     """A value that was revealed, as the texts by which it may be quoted."""
 
@@ -108,7 +111,7 @@ def executing() -> Iterator[None]:
 
 def scrubbed(text: str) -> str:
     """The text without the values that were revealed: each is replaced by the secret's name."""
-    if not _registry.living:
+    if not _registry.used:
         return text
     for part, name in _registry.found_in(text):
         text = text.replace(part, f"<secret {name}>")
@@ -117,7 +120,7 @@ def scrubbed(text: str) -> str:
 
 def scrubbed_tree(tree: Any) -> Any:
     """A value in JSON's form without the values that were revealed, in any of its texts."""
-    if not _registry.living:
+    if not _registry.used:
         return tree
     if isinstance(tree, str):
         return scrubbed(tree)
@@ -130,7 +133,7 @@ def scrubbed_tree(tree: Any) -> Any:
 
 def hidden_leaves() -> frozenset[str]:
     """The `repr` of each text and number that was revealed: no digest is made of them."""
-    return frozenset().union(*_registry.leaves()) if _registry.living else frozenset()
+    return frozenset().union(*_registry.leaves()) if _registry.used else _NONE
 
 
 def quotes_secret(text: str) -> bool:

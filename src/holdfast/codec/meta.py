@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Generic, NoReturn, Self, TypeVar, overload
@@ -27,6 +28,7 @@ CLAIMS_BEFORE: Final = "claims_before"  # of a flow's entry: something was claim
 CARRIED: Final = "carried"  # of a trim: packs of what it deleted, by the checkpoint they still bind
 CHILD: Final = "child"  # of a step's result: the child run that the step executed
 CALLED_WITH: Final = "called_with"  # of a result with claims: SHA-256 of the step's arguments
+EPOCH: Final = "epoch"  # the seq of the rollback after which steps are executed anew
 WORKER: Final = "worker"  # the process that wrote the entry
 HOLDER: Final = "holder"
 ASKED: Final = "asked"  # of a copied question: the id of the entry that it was first asked with
@@ -59,6 +61,8 @@ CLEAR: Final = (
 
 _JSON: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _NONE: Final[tuple[Any, ...]] = ()
+_ARGUMENTS: Final = re.compile(r',"args":"([A-Za-z0-9+/]{24})"}')  # see `with_arguments`
+_TAIL: Final = len(',"args":""}') + 24
 
 
 def _finite(text: str) -> float:
@@ -355,6 +359,12 @@ def with_arguments(meta: str, digest: str | None) -> str:
 def with_nothing_in_force(meta: str) -> str:
     """The metadata of a checkpoint before which nothing was claimed on its branch."""
     return f'{meta[:-1] + "," if len(meta) > 2 else "{"}"{IN_FORCE}":""}}'
+
+
+def without_arguments(text: str) -> tuple[str, str | None]:
+    """What `with_arguments` was given: what all results of a step say alike, and the digest."""
+    found = _ARGUMENTS.fullmatch(text, len(text) - _TAIL)
+    return (text, None) if found is None else (f"{text[:-_TAIL]}}}", found[1])
 
 
 def dump_meta(meta: Mapping[str, Any]) -> str:

@@ -93,6 +93,9 @@ def _json_head(flags: int, checksum: int, beside: bytes, trailer: bytes) -> byte
     return head
 
 
+_BESIDE: Final = REWRITTEN | DELTA | SEALED | SIGNED  # with these, more than the content is there
+
+
 def unwrap(entry: Entry) -> Wrapped:
     """The parts of the entry's body. Raises `ValueError`, `UnknownFormatError`."""
     body = entry.body
@@ -103,6 +106,8 @@ def unwrap(entry: Entry) -> Wrapped:
     version, flags, checksum = _UNPACK_HEADER(body)
     if version != VERSION or flags & ~KNOWN or flags & READABLE:
         raise _unknown(entry, version, flags)
+    if not flags & _BESIDE:  # as most are: a whole value, in the clear
+        return Wrapped(flags, checksum, b"", body[_HEADER:], b"")
     at = _HEADER
     if flags & REWRITTEN:
         _, at = varint.take(body, _HEADER + PROOF)

@@ -43,7 +43,7 @@ def digest(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """The digest of a call's arguments, in 24 characters."""
     text: list[str] = []
     try:
-        room = _add(tuple(args), text, _MOST)
+        room = _add(args if type(args) is tuple else tuple(args), text, _MOST)
         if kwargs:
             _add(kwargs, text, room)
     except Exception:

@@ -9,6 +9,7 @@ import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from types import FunctionType
 from typing import Any
 
 from holdfast.logs import logger
@@ -55,6 +56,8 @@ def portable(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def hints_of(fn: Any) -> dict[str, Any]:
     """The types of a function's parameters and of its "return", without those that are `Any`."""
+    if type(fn) is FunctionType and not hasattr(fn, "__wrapped__"):
+        return _hints_of(fn)  # as most are
     fn = inspect.unwrap(fn)
     while hasattr(fn, "func"):  # partial
         fn = inspect.unwrap(fn.func)

@@ -191,9 +191,9 @@ async def _take_over(
     mine = {**program.flow.stamp, **ours.facts}
     hold = Hold(core, claimed.last, presence, lease, mine, blocking=options.blocking)
 
-    async def again(stale: StaleStepError) -> Prepared:
+    async def again(stale: StaleStepError) -> Prepared:  # keeps nothing of the history
         with presence.claiming(core, run_id):
-            before = partial(trust.retreat_before, core, claimed.history, stale)
+            before = partial(trust.retreat_before, core, run_id, stale, whole=program.flow.replays)
             back = await look(core, before, options)
             written = await drive(core, append_at(core, run_id, hold.seq, back.drafts), options)
             more = back.rejected if written else ()

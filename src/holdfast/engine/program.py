@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict, TypeVar
 
 from holdfast.codec import values
 from holdfast.engine.blocking import check_options
@@ -156,7 +156,7 @@ class Record:
 
     kind: Kind
     step: str
-    value: Any = None
+    value: Any = None  # a `Stored` is recorded as it is encoded
     meta: Mapping[str, Any] = field(default_factory=dict)
     name: str | None = None
     index: int | None = None
@@ -168,15 +168,22 @@ class Record:
 class Stored:
     """A value as it is recorded; `value` decodes a new copy each time."""
 
-    __slots__ = ("_decode", "_encoding")
+    __slots__ = ("_decode", "encoding")
 
     def __init__(self, encoding: bytes, decode: Callable[[bytes], Any]) -> None:
-        self._encoding = encoding
+        self.encoding = encoding
         self._decode = decode
 
     def value(self) -> Any:
         """The value, as plain data."""
-        return self._decode(self._encoding)
+        return self._decode(self.encoding)
+
+
+class Codec(Protocol):
+    """Encodes and decodes values in the packed form."""
+
+    encode: Callable[[Any], bytes]
+    decode: Callable[[bytes], Any]
 
 
 class StaleStepError(HoldfastError):
@@ -227,6 +234,7 @@ class Program(ABC):
     flow: FlowInfo
     clock: Clock = SYSTEM_CLOCK
     stored_form: Callable[[Any], Any] = staticmethod(stored_form)  # of a value that is recorded
+    codec: Codec | None = None  # of parts of states; None where they are encoded as a whole only
     strict: bool = False  # recorded steps must be called with the arguments they had
     abandon: Callable[[str], bool] = staticmethod(lambda _: True)
     """Stop a task whose outcome the flow has no use for; False if it will come all the same."""

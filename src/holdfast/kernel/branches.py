@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
 from typing import Final
 
@@ -102,7 +103,7 @@ class BranchReader(EntryReader):
                 break
             found.append(entry)
         # From the end back, because a rollback may lead to what an earlier one left behind.
-        digests = {e.seq: e.digest.hex() for e in found if isinstance(e, Entry)}
+        digests = cache(lambda: {e.seq: e.digest for e in found if isinstance(e, Entry)})
         trail: list[Entry] = []
         back_to: int | None = None
         damaged: CheckpointCorruptedError | None = None  # the first, of which others follow
@@ -117,8 +118,7 @@ class BranchReader(EntryReader):
             if entry.kind == Kind.TRIM:
                 continue
             if entry.status == Status.DELETED and entry.kind != Kind.TOMBSTONE:
-                known = digests.get(entry.seq - 1) if bodies else None
-                self.check_stub(entry, None if known is None else bytes.fromhex(known))
+                self.check_stub(entry, digests().get(entry.seq - 1) if bodies else None)
                 continue
             trail.append(entry)
             if opens:
@@ -128,7 +128,8 @@ class BranchReader(EntryReader):
                     break
                 back_to = -1 if entry.parent is None else entry.parent
                 said = Meta(entry).target if bodies else None
-                if said is not None and digests.get(back_to, said) != said:
+                known = None if said is None else digests().get(back_to)
+                if known is not None and known.hex() != said:
                     reason = "it is not the checkpoint that the run went back to"
                     damaged = CheckpointCorruptedError(run, back_to, reason)
         if damaged is not None:

@@ -97,7 +97,8 @@ class Prover:
         stored = self._look(entry)
         if stored.is_rewritten:
             self._vouch(entry, stored)
-        prove(entry, self._digests.get(entry.seq - 1), stored.said_proof)
+        proof = stored.said_proof
+        prove(entry, self._digests.get(entry.seq - 1), proof)
         if self._admit is not None:
             self._admit(entry, stored)
         if stored.is_delta:
@@ -106,5 +107,5 @@ class Prover:
                 return None
             compare(entry, stored, base)
         if entry.size:
-            self._proofs[entry.seq] = stored.said_proof
+            self._proofs[entry.seq] = proof
         return "rewritten" if stored.is_rewritten else "proved"

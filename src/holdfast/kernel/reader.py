@@ -39,6 +39,20 @@ class Reader(BranchReader):
         encoding = self.in_form(run, seq, chain.encoding, flags)
         return chain._replace(encoding=encoding, foreign=True)
 
+    def encoding(self, entry: Entry) -> bytes:
+        """What a proved entry carries, in the store's form. Raises as `chain` does.
+
+        A whole state or value needs no other entries, and nothing of it is computed again.
+        """
+        stored = envelope.glance(self.bounded(entry))
+        if stored.is_delta:
+            return self.chain(entry.run, entry.seq, entry).encoding
+        if not stored.flags and not self.is_readable:
+            return bytes(self._checked(entry, stored.content))
+        content = self.unseal(entry, stored)
+        encoding = self.applied(entry, content)
+        return self.in_form(entry.run, entry.seq, encoding, content.flags)
+
     def in_form(self, run: str, seq: int, encoding: bytes, flags: int) -> bytes:
         """An encoding in the store's own form; copies of runs have the form of their origin."""
         if self._is_own(flags):

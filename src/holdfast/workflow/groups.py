@@ -69,15 +69,15 @@ def _check_items(code: Interpreter, group: str, items: tuple[Any, ...]) -> None:
     known = code.known(key, DECISION)
     if known is None:
         code.notes.append(Record(Kind.DECISION, key, described, name="items"))
-    elif known.outcome.value != described:
-        raise Mismatch(f"{group} for {known.outcome.value}", f"{group} for {described}")
+    elif known.value != described:
+        raise Mismatch(f"{group} for {known.value}", f"{group} for {described}")
 
 
 def _item(code: Interpreter, effect: ForEach[Any], key: str, item: Any) -> Callable[[], Any]:
     body = effect.body
     known = code.replay.look_up(key)
     if known is not None and known.kind == BODY:
-        value = item_result(body, key, known.outcome.value)
+        value = item_result(body, key, known.value)
         code.note(key, None, value, known.order)
         return lambda: (key, given(value))
     if isinstance(body, StepFunction):

@@ -255,8 +255,8 @@ class Interpreter:
 
     def _recorded(self, fiber: Fiber, key: str, step: Step[Any], known: Recorded) -> Outcome:
         """The recorded outcome of a step."""
-        if known.outcome.error is not None:
-            return known.outcome
+        if known.error is not None:
+            return Outcome(error=known.error)
         if self.wary and known.called_with is not None:
             asked = Task(key, step.name, step.fn, step.args, step.kwargs)
             if inputs_of(asked) != known.called_with:
@@ -265,7 +265,7 @@ class Interpreter:
             if fiber.request is not None:
                 self.replay.refuse_others(key, given)
             self._differs(key, step.name)
-        value = typed(step, key, known.outcome.value)
+        value = typed(step, key, known.value)
         self.note(key, step, value, known.order, copied=known.copied)
         return Outcome(value)
 
@@ -312,7 +312,7 @@ class Interpreter:
         scope.expect([key])
         known = self.known(key, DECISION)
         if known is not None:
-            return known.outcome.value
+            return known.value
         value = make()
         self.notes.append(Record(Kind.DECISION, key, value, name=name))
         return value

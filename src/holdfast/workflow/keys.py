@@ -54,6 +54,9 @@ class Scope:
             within.expect([self.path])
         if not self._pending or not keys:
             return
+        if len(keys) == 1 and not self._had and not self.path and self._pending[0] in keys:
+            self._pending.popleft()  # as recorded, one after the other
+            return
         asked = {key.removeprefix(f"{self.path}/") if self.path else key for key in keys}
         if self._pending[0] not in asked:
             raise Mismatch(self._pending[0], min(asked))
@@ -105,9 +108,13 @@ class Unordered(Scope):
 def orders(keys: Iterable[str]) -> dict[str, list[str]]:
     """For each scope the names recorded in it, in the order they first appear."""
     found: dict[str, dict[str, None]] = {}
+    top = found.setdefault("", {})
     for key in keys:
+        if "/" not in key:
+            top.setdefault(_ITEM.sub("", key) if key.endswith("]") else key)
+            continue
         parts = key.split("/")
         for depth, part in enumerate(parts):
             names = found.setdefault("/".join(parts[:depth]), {})
             names.setdefault(_ITEM.sub("", part))
-    return {path: list(names) for path, names in found.items()}
+    return {path: list(names) for path, names in found.items() if names}

@@ -12,7 +12,6 @@ from holdfast.engine.run.failures import failure_in
 from holdfast.errors import StepNotAwaitedError
 from holdfast.migrations import Migrations, Place, whole
 from holdfast.model import Entry, Kind, checkpoint_id
-from holdfast.workflow.fibers import Outcome
 from holdfast.workflow.keys import Mismatch, orders
 
 DECISION: Final = "decision"
@@ -26,12 +25,13 @@ class Recorded(NamedTuple):
     """What is known under a key."""
 
     kind: str  # of the step: python, subworkflow, question, decision; empty: a migration's
-    outcome: Outcome
+    value: Any
     order: int
+    arguments: str | None = None  # a short digest of what its step was called with, where known
+    called_with: str | None = None  # and a long one, if it claimed something
     built: bool = False  # by the body of a for_each, which returned a step
-    called_with: str | None = None  # what its step was called with, where that is known
-    arguments: str | None = None  # a short digest of that, where it is known
     copied: bool = False  # from the run that this one is a fork of
+    error: Exception | None = None  # it failed
 
 
 class Replay:
@@ -52,18 +52,19 @@ class Replay:
 
         Raises `MigrationError`.
         """
-        versions: dict[str, str] = {}  # of the results, by key
         for entry in history.entries:
-            self.last = entry.seq
             self._take(entry, history)
-            if entry.kind == Kind.RESULT:
-                versions[str(entry.step)] = str(history.meta(entry).flow_version)
-        old = {key: by for key, by in versions.items() if by != version and key in self.found}
+        if history.entries:
+            self.last = history.entries[-1].seq
+        old: dict[str, str] = {}  # versions of results, by key
+        if history.versions.keys() != {version}:
+            by = {str(e.step): str(history.meta(e).flow_version) for e in history.of(Kind.RESULT)}
+            old = {key: ran for key, ran in by.items() if ran != version and key in self.found}
         if old and migrations is not None:
             self._migrate(history, {key: whole(by) for key, by in old.items()}, migrations)
         if not old:  # else the names are the migration's, and their order says nothing
-            known = [key for key in self.found if key not in self._loose]
-            self.orders = orders(sorted(known, key=lambda key: self.found[key].order))
+            known = [(kept.order, key) for key, kept in self.found.items()]
+            self.orders = orders(key for _, key in sorted(known) if key not in self._loose)
 
     def look_up(self, key: str) -> Recorded | None:
         """What is recorded under a key, if anything."""
@@ -87,21 +88,22 @@ class Replay:
         return sum(1 for known in self.found.values() if known.kind not in (DECISION, QUESTION))
 
     def _take(self, entry: Entry, history: History) -> None:
-        key, meta, found = str(entry.step), history.meta(entry), self.found
+        key, found = str(entry.step), self.found
         if entry.kind == Kind.RESULT:
-            value = Outcome(history.value(entry))
-            found[key] = Recorded(
-                meta.kind, value, entry.seq, meta.built, meta.called_with, meta.args, meta.copied
-            )
+            meta, arguments = history.meta_of_result(entry)
+            value, said = history.value(entry), (meta.called_with, meta.built, meta.copied)
+            found[key] = Recorded(meta.kind, value, entry.seq, arguments, *said)
             if meta.is_to_undo:
                 self.undoable.add(key)
-        elif entry.kind == Kind.DECISION and meta.undone is None:
-            found[key] = Recorded(DECISION, Outcome(history.value(entry)), entry.seq)
+            return
+        meta = history.meta(entry)
+        if entry.kind == Kind.DECISION and meta.undone is None:
+            found[key] = Recorded(DECISION, history.value(entry), entry.seq)
         elif entry.kind == Kind.QUESTION:
-            found[key] = Recorded(QUESTION, Outcome(), entry.seq)
+            found[key] = Recorded(QUESTION, None, entry.seq)
         elif entry.kind == Kind.FAIL and meta.of == "step":
-            failed = Outcome(error=failure_in(entry, history.value(entry)))
-            found[key] = Recorded(meta.kind, failed, entry.seq)
+            failed = failure_in(entry, history.value(entry))
+            found[key] = Recorded(meta.kind, None, entry.seq, error=failed)
         elif entry.kind == Kind.FAIL and meta.of == "run":
             if failure_in(entry, history.value(entry)).is_a(StepNotAwaitedError):
                 self._loose |= set(found)  # the corrected flow asks for more, in between,
@@ -115,7 +117,7 @@ class Replay:
         known = self.found.get(key)
         if known is not None:  # how the flow handled the failure may be asked for again, or not
             self._loose |= {name for name, other in self.found.items() if other.order > known.order}
-        if known is None or known.outcome.error is None:  # its checks failed, rather than itself
+        if known is None or known.error is None:  # its checks failed, rather than itself
             within = f"{key}/"
             for name in [name for name in self.found if name.startswith(within)]:
                 if _CHECKED.fullmatch(name.removeprefix(within)):
@@ -133,14 +135,14 @@ class Replay:
         changed = False
         for version in range(min(old.values()), migrations.version):
             now = [key for key, by in old.items() if by == version]
-            results |= {key: form(before[key].outcome.value) for key in now}
+            results |= {key: form(before[key].value) for key in now}
             made = None
             if results:
                 made = migrations.next_results(dict(results), version, place, form)
             if made is not None:
                 results, changed = made, True
         if changed:
-            values = {key: known.outcome.value for key, known in before.items()}
+            values = {key: known.value for key, known in before.items()}
             self.migrated = Migrated(place.checkpoint_id, str(min(old.values())), values, results)
             self._replace(before, results)
 
@@ -155,4 +157,4 @@ class Replay:
             order = places[min(index, len(places) - 1)]
             if key in before:
                 order = before[key].order  # when tasks of a `durable` got it
-            self.found[key] = Recorded("", Outcome(value), order, copied=others)
+            self.found[key] = Recorded("", value, order, copied=others)

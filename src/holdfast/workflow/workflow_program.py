@@ -32,9 +32,8 @@ class WorkflowProgram(Program):
         self._code_changed = False
 
     def check(self, history: History) -> None:
-        entries = (history.opening, *history.entries)
-        for entry in entries:
-            ran, now = history.meta(entry).flow_version or self.flow.version, self.flow.version
+        now = self.flow.version
+        for ran, entry in history.versions.items():
             if ran != now and self.migrations is not None:
                 name = checkpoint_id(history.run, entry.seq)
                 self.migrations.check(ran, Place(history.run, name))

@@ -16,7 +16,7 @@ def overdue(core: Core, history: History) -> bool:
 def deadlines(core: Core, history: History) -> dict[str, int]:
     """Until when the open questions of a run are to be answered, where that is limited, by key."""
     dialog = Dialog(core, history.run)
-    dialog.take(history.entries)
+    dialog.take(history.telling)
     return {
         found.key: to_micros(found.deadline)
         for found in dialog.open_questions()

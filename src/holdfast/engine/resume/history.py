@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
-from holdfast.codec.meta import Meta, claimed_so_far
+from holdfast.codec.meta import EPOCH, Meta, claimed_so_far, meta_text, without_arguments
 from holdfast.codec.secrets import Carrying
 from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Stored
@@ -39,6 +39,7 @@ class History:
         self.run = run
         self._whole = whole
         self._metas: dict[int, Meta] = {}  # by seq
+        self._alike: dict[str, Meta] = {}  # of results, by what those of a step say alike
         self._supplied: Carrying | None = None  # the inputs, if given again with secrets
         with outages_named(run):
             self._read(core.journals, run, whole)
@@ -58,7 +59,13 @@ class History:
         if opening is None:
             raise CheckpointNotFoundError(run)
         self.opening = opening
-        self.entries = authentic(self.core, (e for e in trail if e.seq > opening.seq))
+        self.hold(e for e in trail if e.seq > opening.seq)
+
+    def hold(self, trail: Iterable[Entry]) -> None:
+        """These are its entries."""
+        self.__dict__.pop("versions", None)  # of others, if this is a copy
+        self.entries = authentic(self.core, trail)
+        self.telling = [e for e in self.entries if not _is_plain(e)]  # more than a step's result
 
     def read_on(self, before: int) -> History:
         """The history up to the seq `before`, with what was appended since this one was read."""
@@ -74,7 +81,7 @@ class History:
             found = copy(self)
             found.head = trail[-1] if trail else self.head
             found.entries = [*(e for e in self.entries if e.seq <= last), *news]
-        found.entries = [e for e in found.entries if e.seq < before]
+        found.hold(e for e in found.entries if e.seq < before)
         return found
 
     def back_to(self, target: Entry | None) -> History:
@@ -82,8 +89,7 @@ class History:
 
         Without what is kept of the decisions and answers since.
         """
-        found = copy(self)
-        found.entries = []
+        found, trail = copy(self), list[Entry]()
         if target is not None:
             journals, first = self.core.journals, 0
             if not self._whole:
@@ -91,7 +97,7 @@ class History:
                 first = next((e.seq for e in branch if e.kind == Kind.CHECKPOINT), 0)
             with outages_named(self.run):
                 trail = journals.trail(self.run, target.seq, start=first)
-            found.entries = authentic(self.core, (e for e in trail if e.seq > self.opening.seq))
+        found.hold(e for e in trail if e.seq > self.opening.seq)
         return found
 
     def meta(self, entry: Entry) -> Meta:
@@ -100,6 +106,17 @@ class History:
         if found is None:
             found = self._metas[entry.seq] = Meta(entry)
         return found
+
+    def meta_of_result(self, entry: Entry) -> tuple[Meta, str | None]:
+        """The metadata of a step's result, and the digest of its arguments.
+
+        There may be very many: what those of a step say alike is parsed once, and kept once.
+        """
+        text, arguments = without_arguments(meta_text(entry))
+        found = self._alike.get(text)
+        if found is None:
+            found = self._alike[text] = Meta(entry._replace(meta=text))
+        return found, arguments
 
     @property
     def inputs(self) -> Stored:
@@ -117,6 +134,17 @@ class History:
         journals, entry = self.core.journals, self.opening
         return journals.value(entry.run, entry.seq, entry, as_data=True)
 
+    @cached_property
+    def versions(self) -> dict[str, Entry]:
+        """The versions of the flow that executed it, each with the first entry that says so."""
+        found: dict[str, Entry] = {}
+        for entry in (self.opening, *self.entries):
+            is_result = entry.kind == Kind.RESULT
+            meta = self.meta_of_result(entry)[0] if is_result else self.meta(entry)
+            if meta.flow_version is not None:
+                found.setdefault(meta.flow_version, entry)
+        return found
+
     @property
     def birth(self) -> str:
         """Distinguishes this run from earlier and later ones with its id."""
@@ -133,7 +161,7 @@ class History:
     def _epoch_of(self, entry: Entry) -> int:
         if entry.kind == Kind.ROLLBACK and self.meta(entry).rejected is None:
             return entry.seq
-        return self.meta(entry).epoch
+        return self.meta(entry).epoch if EPOCH in entry.meta else 0
 
     @property
     def repairs(self) -> bool:
@@ -154,8 +182,9 @@ class History:
     def _has_gaps(self) -> bool:
         """Whether checkpoints were deleted: what they claimed may still bind later ones."""
         states = [entry for entry in self.entries if is_live(entry)]
-        seqs = {None, *(entry.seq for entry in states)}
-        return any(entry.parent not in seqs for entry in states)
+        before = (None, *(entry.seq for entry in states))
+        others = {e.parent for e, last in zip(states, before, strict=False) if e.parent != last}
+        return not others.issubset(before)
 
     @property
     def ending(self) -> bool:
@@ -178,7 +207,7 @@ class History:
         What failed, was forked or paused by somebody stays so, until one asks for a resume. May
         block.
         """
-        if any(asks_to_resume(e) for e in self.entries if e.seq > self.head.term):
+        if any(asks_to_resume(e) for e in self.telling if e.seq > self.head.term):
             return True
         if self.wanted() == "cancel" or self.head.status in (Status.SUBMITTED, Status.RUNNING):
             return True
@@ -206,21 +235,26 @@ class History:
 
     def of(self, *kinds: Kind) -> list[Entry]:
         """The entries of these kinds."""
-        return [e for e in self.entries if e.kind in kinds]
+        entries = self.entries if Kind.RESULT in kinds else self.telling
+        return [e for e in entries if e.kind in kinds]
 
     def stored(self, entry: Entry) -> Stored:
         """What an entry carries, as it is recorded."""
-        journals = self.core.journals
-        encoding = journals.chain(entry.run, entry.seq, entry).encoding
-        given = self._supplied
-        if given is not None:
-            withheld = given.withheld if entry is self.opening else {}
-            encoding = Carrying.of(encoding, given.secrets, withheld)
-        return Stored(encoding, partial(journals.decoded, entry.run, entry.seq))
+        decode = partial(self.core.journals.decoded, entry.run, entry.seq)
+        return Stored(self._encoding(entry), decode)
 
     def value(self, entry: Entry) -> Any:
         """What an entry carries; None if nothing."""
-        return self.stored(entry).value() if entry.size else None
+        if not entry.size:
+            return None
+        return self.core.journals.decoded(entry.run, entry.seq, self._encoding(entry))
+
+    def _encoding(self, entry: Entry) -> bytes:
+        encoding, given = self.core.journals.encoding(entry), self._supplied
+        if given is None:
+            return encoding
+        withheld = given.withheld if entry is self.opening else {}
+        return Carrying.of(encoding, given.secrets, withheld)
 
     def answers(self) -> dict[str, Any]:
         """The answers by question; FAIL where the deadline passed instead.
@@ -243,16 +277,15 @@ class History:
     def deaths(self) -> int:
         """How many holders had died, without progress, when the run was claimed last."""
         deaths = 0
-        for entry in self.entries:
+        for entry in reversed(self.entries):
             if entry.status in _STOPPED or entry.kind in _PROGRESS:
-                deaths = 0
-            elif entry.kind == Kind.CLAIM and self.meta(entry).why == "died":
-                deaths += 1
+                break
+            deaths += entry.kind == Kind.CLAIM and self.meta(entry).why == "died"
         return deaths
 
     def cut_short(self) -> Mapping[str, int]:
         """The attempts that a holder dropped when it left the run, by step."""
-        for entry in reversed(self.entries):
+        for entry in reversed(self.telling):
             if entry.status in _STOPPED:
                 break
             if entry.kind == Kind.RELEASE:
@@ -262,7 +295,7 @@ class History:
     def failed_attempts(self) -> dict[str, int]:
         """How often each step failed since the run last stopped, by step."""
         attempts: dict[str, int] = {}
-        for entry in self.entries:
+        for entry in self.telling:
             if self._stopped_at(entry):
                 attempts.clear()
             elif self._failed_attempt(entry):
@@ -273,7 +306,7 @@ class History:
         """When the steps that were waiting are to continue: sleeps, and further attempts."""
         sleeps: dict[str, int] = {}
         attempts: dict[str, int] = {}
-        for entry in self.entries:
+        for entry in self.telling:
             if self._stopped_at(entry):
                 attempts.clear()
             elif entry.kind == Kind.SLEEP or self._failed_attempt(entry):
@@ -309,6 +342,13 @@ RESUME = "resume"
 
 WAITS = ("child", "questions", TIMER)
 """Why a run is paused that nobody asked to pause: an answer lets it continue."""
+
+
+def _is_plain(entry: Entry) -> bool:
+    """Whether the entry says nothing but that a step of a run under way was finished."""
+    is_result = entry.kind == Kind.RESULT and entry.status == Status.RUNNING
+    return is_result and entry.type is None
+
 
 _STOPPED = (Status.PAUSED, Status.FAILED, Status.OPEN)  # nobody executed the run from there on
 _PROGRESS = (Kind.RESULT, Kind.CHECKPOINT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeVar
 
 from holdfast.codec.meta import HOLDER, Meta, dump_meta
@@ -264,8 +265,7 @@ def rehearse(program: Program, history: History) -> Exception | None:
 
 def _ran_otherwise(program: Program, history: History) -> bool:
     """Whether another version of the flow recorded something of the run."""
-    metas = map(history.meta, (history.opening, *history.entries))
-    return any(meta.flow_version not in (None, program.flow.version) for meta in metas)
+    return bool(history.versions.keys() - {program.flow.version})
 
 
 def check_begun(program: Program, history: History, inputs: Any) -> None:
@@ -308,7 +308,7 @@ def resumption(core: Core, claimed: Claimed) -> Resumption:
     """What happened in a run that is resumed."""
     history = claimed.history
     failed = history.rolling_back()
-    known = recall((*reversed(history.entries), history.opening))
+    known = recall(chain(reversed(history.entries), (history.opening,)))
     undone = {
         str(entry.step): why
         for entry in history.of(Kind.DECISION)

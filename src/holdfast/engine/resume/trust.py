@@ -69,8 +69,9 @@ def examine(core: Core, history: History, options: Options) -> Retreat | None:
     )
 
 
-def retreat_before(core: Core, history: History, stale: StaleStepError) -> Retreat:
+def retreat_before(core: Core, run: str, stale: StaleStepError, *, whole: bool) -> Retreat:
     """Going back before a step that is called with other arguments than recorded. Blocks."""
+    history = History(core, run, whole=whole)
     (entry,) = (e for e in history.entries if e.seq == stale.seq)
     before = None if entry.parent is None else core.journals.entry(history.run, entry.parent)
     why = "its step is called with other arguments now"
