@@ -32,7 +32,7 @@ EVERY_PYTHON := tests/codec tests/golden tests/kernel tests/operations/test_inpu
 # The tests start hundreds of processes that import holdfast: compile it once, not in each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo quick test test-pythons test-extras lint format lock dist bench screenshots crash docs tools collect clean
+.PHONY: help demo quick test test-pythons test-extras lint format lock dist bench bench-quick screenshots crash docs tools collect clean
 
 help:  ## what there is
 	@sed -nE 's/^([a-z-]+):.*##/\1/p' $(MAKEFILE_LIST) | while read -r name what; do printf '%-14s%s\n' "$$name" "$$what"; done
@@ -100,20 +100,22 @@ dist: $(VENV)/installed  ## the wheel and the sdist, in dist/, and their digests
 	$(BIN)/python -m hatchling build -d dist
 	@cd dist && sha256sum *
 
-bench: .bench-venv/installed tools  ## speed and size, side by side with others; JSON in bench/results
-	@mkdir -p bench/results
-	.bench-venv/bin/python -m bench.goals --json bench/results/goals.json
-	.bench-venv/bin/python -m bench.pipeline --json bench/results/pipeline.json
-	.bench-venv/bin/python -m bench.evidence --json bench/results/evidence.json
-	.bench-venv/bin/python -m bench.million --json bench/results/million.json
-	.bench-venv/bin/python -m bench.servers --json bench/results/servers.json
-	.bench-venv/bin/python -m bench.heads --json bench/results/heads.json
-	.bench-venv/bin/python -m bench.anchors --json bench/results/anchors.json
-	.bench-venv/bin/python -m bench.keys --json bench/results/keys.json
-	.bench-venv/bin/python -m bench.workers --json bench/results/workers.json
-	.bench-venv/bin/python -m bench.listeners --json bench/results/listeners.json
-	.bench-venv/bin/python -m bench.ui --json bench/results/ui.json
-	.bench-venv/bin/python -m bench.imports --json bench/results/imports.json
+BENCH := .bench-venv/bin/python -m bench
+
+bench: .bench-venv/installed tools  ## speed and size beside others, in half an hour; writes PERFORMANCE.md
+	rm -f bench/results/*.json
+	$(BENCH).goals --json bench/results/goals.json
+	$(BENCH).servers --quick --only "100 at once, 2 KB" --json bench/results/servers.json
+	$(BENCH).workers --quick --json bench/results/workers.json
+	$(BENCH).heads --json bench/results/heads.json
+	$(BENCH).ui --runs 10000 --steps 1000 --json bench/results/ui.json
+	-$(BENCH).imports --json bench/results/imports.json  # needs an index of packages
+	$(BENCH).page --from bench/results
+
+bench-quick: .bench-venv/installed tools  ## the same with smaller sizes, in five minutes
+	rm -f bench/results/*.json
+	$(BENCH).goals --quick --json bench/results/goals.json
+	$(BENCH).page --from bench/results
 
 screenshots: $(VENV)/tools tools  ## pictures of the web UI, in docs/images/ui
 	$(BIN)/python -m tests.web.screenshots

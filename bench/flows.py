@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -10,8 +11,9 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Final
+from typing import Any, Final
 
+import holdfast as hf
 from bench.engines import (
     ENGINES,
     GRAPHS,
@@ -33,9 +35,13 @@ from bench.fresh import interpreter_seconds, restart
 from bench.inputs import KB, Step, fresh_steps, state, tiny_changes
 from bench.report import MS, US, Trial, clocked
 from bench.systems import Floor, cycle
-from holdfast.workflow import step
+from holdfast.integrations.otel import Tracing
+from holdfast.telemetry import Metrics
+from holdfast.workflow import step, workflow
 
 NODES: Final = 10
+ALIKE: Final = ("holdfast, awaited", "LangGraph, sync", "DBOS, WAL")
+"""Those that make a step durable before the next begins, in the fastest way they have."""
 
 
 def graph_in_memory(runs: int) -> dict[str, Trial]:
@@ -116,7 +122,7 @@ def graph_on_disk(runs: int) -> dict[str, Trial]:
     }
 
 
-def workflow(steps: int) -> dict[str, Trial]:
+def one_run(steps: int) -> dict[str, Trial]:
     """One run of many steps, each returning 2 KB that are durable before the next begins."""
 
     def trial(kind: type[Engine]) -> Trial:
@@ -156,7 +162,7 @@ def large_steps(sizes: Sequence[int], steps: int) -> dict[str, Trial]:
 
         return measured(of)
 
-    kinds = {name: kind for name, kind in ENGINES.items() if installed(kind)}
+    kinds = {name: ENGINES[name] for name in ALIKE if installed(ENGINES[name])}
     return {"floor": floor, **{name: trial(kind) for name, kind in kinds.items()}}
 
 
@@ -179,7 +185,44 @@ def long_runs(lengths: Sequence[int]) -> dict[str, Trial]:
 
         return measure
 
-    return {name: trial(kind) for name, kind in WORKFLOWS.items() if installed(kind)}
+    kinds = {name: WORKFLOWS[name] for name in ALIKE if installed(WORKFLOWS[name])}
+    return {name: trial(kind) for name, kind in kinds.items()}
+
+
+def listeners(steps: int) -> dict[str, Trial]:
+    """Steps of a workflow in memory, with nobody listening to its events and with some."""
+
+    def trial(listening: Sequence[Any]) -> Trial:
+        async def run() -> dict[str, float]:
+            async with hf.Engine("memory://", listeners=listening) as engine:
+                await engine.run(counting(steps // 10))
+                with clocked() as spent:
+                    await engine.run(counting(steps))
+            return {"cpu_us": spent.cpu / steps * US}
+
+        return lambda path: asyncio.run(run())
+
+    def seen(_: object) -> None: ...
+
+    return {
+        "holdfast": trial([]),
+        "a function": trial([seen]),
+        "Metrics": trial([Metrics()]),
+        "Tracing, no SDK": trial([Tracing()]),
+    }
+
+
+@step
+async def nothing(number: int) -> int:
+    return number
+
+
+@workflow
+async def counting(steps: int) -> int:
+    total = 0
+    for number in range(steps):
+        total += await nothing(number)
+    return total
 
 
 def concurrent(runs: int, steps: int) -> dict[str, Trial]:

@@ -49,6 +49,7 @@ def lines(sizes: Sizes) -> list[Line]:
         *_large(sizes),
         *_many(sizes),
         *_agents(sizes),
+        *_trust(sizes),
     ]
 
 
@@ -82,8 +83,8 @@ def _saves(sizes: Sizes) -> list[Line]:
              peers=("group commit",), more=True),
         Line(section, "save of 1 KB in memory, CPU", "save in memory", "cpu_us", "µs", 10,
              peers=(MEMORY_SAVER,)),
-        Line(section, f"{chat}: load, hot", "chat", "load_hot_ms", "ms", 0.5, peers=(SAVER, "floor")),
-        Line(section, f"{chat}: load, cold", "chat", "load_cold_ms", "ms", 1.2, peers=(SAVER, "floor")),
+        Line(section, f"{chat}: load, hot, CPU", "chat", "load_hot_cpu_ms", "ms", 0.5, peers=(SAVER, "floor")),
+        Line(section, f"{chat}: load, cold, CPU", "chat", "load_cold_cpu_ms", "ms", 1.2, peers=(SAVER, "floor")),
         Line(section, f"{chat}: bytes", "chat", f"disk_mb@{turns}", "MB",
              0.7 * turns / DESIGNED.turns[-1], peers=(SAVER, "floor")),
     ]  # fmt: skip
@@ -98,17 +99,19 @@ def _long(sizes: Sizes) -> list[Line]:
     short, length = sizes.pipeline[0], sizes.pipeline[-1]
     return [
         Line(section, f"resume by replay, {steps:,} steps, for each, CPU", "resume",
-             f"cpu_us@{steps}", "µs", 25, ours=AWAITED, peers=(DBOS, "DBOS, WAL")),
+             f"cpu_us@{steps}", "µs", 25, ours=AWAITED, peers=("DBOS, WAL",)),
         Line(section, f"resume by replay, {long:,} steps", "long resume", f"resume_s@{long}", "s",
              4 * share, ours=AWAITED),
         Line(section, f"resume by replay, {long:,} steps, memory", "long resume", f"peak_mb@{long}",
              "MB", 170, ours=AWAITED),
-        Line(section, f"fork of {checkpoints:,} checkpoints", "fork", f"ms@{checkpoints}", "ms", 2,
+        Line(section, f"fork of {checkpoints:,} checkpoints, CPU", "fork", f"cpu_ms@{checkpoints}", "ms", 2,
              peers=(LANGGRAPH, DBOS)),
         Line(section, f"the same, over {few} checkpoints, CPU", "fork", f"cpu_ms@{checkpoints}", "ms",
              1.5, "growth", f"cpu_ms@{few}"),
-        Line(section, f"`get_last_verified_checkpoint` of {most:,}, over {least}, CPU",
+        Line(section, f"`get_last_verified_checkpoint`, {most:,} checkpoints, CPU",
              "last verified", f"cpu_ms@{most}", "ms", 1.5, "growth", f"cpu_ms@{least}"),
+        Line(section, "pipeline of 10 durable steps that take their time", "slow pipeline", "run_ms",
+             "ms", 50, "beyond", "plain calls"),
         Line(section, f"pipeline of {length} steps, for each, CPU", "pipeline", f"cpu_us@{length}",
              "µs", 80),
         Line(section, f"the same, over {short} steps", "pipeline", f"cpu_us@{length}", "µs", 1.2,
@@ -134,7 +137,8 @@ def _large(sizes: Sizes) -> list[Line]:
 
 def _many(sizes: Sizes) -> list[Line]:
     section, runs = "Many runs", sizes.runs[-1]
-    share = runs / DESIGNED.runs[-1]
+    commanded = sizes.commanded
+    share = commanded / DESIGNED.commanded
     asked = {
         "newest": "the 50 newest",
         "failed": "the 50 newest that failed",
@@ -142,9 +146,9 @@ def _many(sizes: Sizes) -> list[Line]:
         "questions": "open questions",
     }
     return [
-        *(Line(section, f"{runs:,} runs: {words}", "lists", f"{name}_ms@{runs}", "ms", 20,
+        *(Line(section, f"{runs:,} runs: {words}, CPU", "lists", f"cpu_{name}_ms@{runs}", "ms", 20,
                peers=(LANGGRAPH, DBOS)) for name, words in asked.items()),
-        *(Line(section, f"{runs:,} runs: `holdfast {name}`", "commands", "seconds", "s",
+        *(Line(section, f"{commanded:,} runs: `holdfast {name}`", "commands", "seconds", "s",
                limit * share, ours=f"holdfast {name}")
           for name, limit in (("doctor", 5), ("verify", 20), ("prune", 20))),
     ]  # fmt: skip
@@ -169,6 +173,18 @@ def _agents(sizes: Sizes) -> list[Line]:
                  more=True),
         ]  # fmt: skip
     return made
+
+
+def _trust(sizes: Sizes) -> list[Line]:
+    section = "Trust"
+    return [
+        *(Line(section, f"encrypted save of {size} KB, CPU", "keys", f"cpu_us@{size * KB}", "µs",
+               1.15, "over", "plain", ours="encrypted") for size in (1, 100)),
+        Line(section, f"{sizes.files:,} files of 250 KB, verified", "files", "seconds", "s", 0.6,
+             "over", "hashlib"),
+        Line(section, "the same, seen before", "files", "seconds", "s", 0.3, "over", "holdfast",
+             ours="holdfast, cached"),
+    ]  # fmt: skip
 
 
 def main() -> None:
@@ -212,7 +228,7 @@ def measure(sizes: Sizes, parent: Path, only: str = "") -> dict[str, Any]:
             for line in wanted:
                 missed = line.workload == name and line.outcome(results[name])["met"] is False
                 if missed and isinstance(work, Workload) and (name, line.ours) not in profiles:
-                    profiles[name, line.ours] = _profile(work, own, line.ours)
+                    profiles[name, line.ours] = _profile(name, line.ours, sizes, directory)
     outcomes = []
     for line in wanted:
         outcome = line.outcome(results.get(line.workload, Measured()))
@@ -257,13 +273,16 @@ def _durability(directory: Path) -> dict[str, dict[str, float | None]]:
     return found
 
 
-def _profile(work: Workload, directory: Path, ours: str) -> list[dict[str, Any]]:
+def _profile(name: str, ours: str, sizes: Sizes, directory: Path) -> list[dict[str, Any]]:
     """The functions that take longest, of one more trial: what was timed last in it."""
+    work = workloads(QUICK if sizes is FULL else sizes)[name]
+    assert isinstance(work, Workload)
     with tempfile.TemporaryDirectory(dir=directory) as fresh:
-        file = Path(fresh) / "profile"
+        file, own = Path(fresh) / "profile", Path(fresh) / "own"
+        own.mkdir()
         os.environ[PROFILE] = str(file)
         try:
-            work.trials(directory)[ours](Path(fresh) / "store.db")
+            work.trials(own)[ours](Path(fresh) / "store.db")
         finally:
             del os.environ[PROFILE]
         if not file.exists():

@@ -18,6 +18,7 @@ from typing import Any, Final
 import holdfast as hf
 from bench.engines import DBOS, WORKFLOWS, Job, LangGraphLoop, installed
 from bench.fresh import die, finish
+from bench.inputs import KB, State, fresh_steps
 from bench.report import MS, US, Trial, clocked
 from holdfast.evidence import Evidence, EvidencePack, EvidenceType
 from holdfast.manager import CheckpointManager
@@ -58,7 +59,7 @@ def resumes(directory: Path, lengths: Sequence[int], *others: str) -> dict[str, 
     def trial(engine: str) -> Trial:
         def measure(path: Path) -> dict[str, float]:
             short = resumed(engine, _BASE, path)
-            found = {}
+            found = {f"resume_s@{_BASE}": short["resume_s"]}
             for steps in lengths:
                 long = resumed(engine, steps, path)
                 for quantity, name in (("resume_s", "resume_us"), ("cpu_s", "cpu_us")):
@@ -121,36 +122,40 @@ def forks(directory: Path, lengths: Sequence[int]) -> dict[str, Trial]:
 
 
 def last_verified(directory: Path, lengths: Sequence[int]) -> dict[str, Trial]:
-    """`get_last_verified_checkpoint` of a task with so many checkpoints that claim one file."""
-    (directory / "report.txt").write_text("done")
-    claim = Evidence(EvidenceType.ARTIFACT_EXISTS, "the report", {"path": "report.txt"})
+    """`get_last_verified_checkpoint` of a task with so many checkpoints.
 
-    @contextmanager
-    def holdfast(path: Path, length: int) -> Iterator[Calls]:
-        new = not path.exists()
-        with CheckpointManager(path, base_path=directory) as manager:
-            for number in range(length if new else 0):
-                begun = manager.begin_step("task", "manual_checkpoint", {"number": number})
-                manager.commit_step(begun, EvidencePack([claim]))
-            yield {"ms": lambda: _there(manager.get_last_verified_checkpoint("task"))}
+    Each claims a file of its own, or all of them the same one.
+    """
 
-    return {"holdfast": growing(directory / "verified", holdfast, lengths)}
+    def trial(place: str, file_of: Callable[[int], str]) -> Trial:
+        @contextmanager
+        def holdfast(path: Path, length: int) -> Iterator[Calls]:
+            new = not path.exists()
+            with CheckpointManager(path, base_path=directory) as manager:
+                for number in range(length if new else 0):
+                    name = file_of(number)
+                    (directory / name).touch()
+                    claim = Evidence(EvidenceType.ARTIFACT_EXISTS, name, {"path": name})
+                    begun = manager.begin_step("task", "manual_checkpoint", {"number": number})
+                    manager.commit_step(begun, EvidencePack([claim]))
+                yield {"ms": lambda: _there(manager.get_last_verified_checkpoint("task"))}
+
+        return growing(directory / place, holdfast, lengths)
+
+    return {
+        "holdfast": trial("own", lambda number: f"part-{number}.txt"),
+        "holdfast, one file": trial("one", lambda number: "report.txt"),
+    }
 
 
 def pipelines(lengths: Sequence[int]) -> dict[str, Trial]:
     """A pipeline of so many steps in memory; each output stays available to all later steps."""
 
-    def made(length: int) -> Pipeline:
-        async def work(data: Any) -> dict[str, int]:
-            return {"turn": 1}
-
-        names = [f"s{number}" for number in range(length)]
-        steps = [{"id": name, "function": work} for name in names]
-        paths = [{"from": a, "to": b} for a, b in zip(names, [*names[1:], "end"], strict=True)]
-        return Pipeline(steps, {"start_at": "s0", "paths": paths}, checkpointer="memory://")
+    async def work(data: object) -> dict[str, int]:
+        return {"turn": 1}
 
     async def run(length: int) -> dict[str, float]:
-        pipeline = made(length)
+        pipeline = _pipeline(work, length, "memory://")
         await pipeline.run({}, thread_id="warm")
         with clocked() as spent:
             await pipeline.run({}, thread_id="bench")
@@ -166,6 +171,41 @@ def pipelines(lengths: Sequence[int]) -> dict[str, Trial]:
         return found
 
     return {"holdfast": measure}
+
+
+def slow_pipeline(seconds: float, steps: int = 10) -> dict[str, Trial]:
+    """Ten durable steps that take so many seconds each, beside the same steps by hand."""
+    outputs = [made.state for made in fresh_steps(2 * KB, steps)]
+
+    async def work(data: object) -> State:
+        await asyncio.sleep(seconds)
+        return outputs[0]
+
+    async def by_hand(_: Path) -> dict[str, float]:
+        with clocked() as spent:
+            for _step in range(steps):
+                await work(None)
+        return {"run_ms": spent.seconds * MS, "cpu_ms": spent.cpu * MS}
+
+    async def durable(path: Path) -> dict[str, float]:
+        async with hf.Checkpointer(path) as cp:
+            await cp.runs()  # opening a database is not a step
+            pipeline = _pipeline(work, steps, cp)
+            with clocked() as spent:
+                await pipeline.run({}, thread_id="bench")
+        return {"run_ms": spent.seconds * MS, "cpu_ms": spent.cpu * MS}
+
+    return {
+        "plain calls": lambda path: asyncio.run(by_hand(path)),
+        "holdfast": lambda path: asyncio.run(durable(path)),
+    }
+
+
+def _pipeline(work: Any, length: int, checkpointer: Any) -> Pipeline:
+    names = [f"s{number}" for number in range(length)]
+    steps = [{"id": name, "function": work} for name in names]
+    paths = [{"from": a, "to": b} for a, b in zip(names, [*names[1:], "end"], strict=True)]
+    return Pipeline(steps, {"start_at": "s0", "paths": paths}, checkpointer=checkpointer)
 
 
 def growing(directory: Path, opened: Opened, sizes: Sequence[int]) -> Trial:

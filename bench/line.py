@@ -8,6 +8,13 @@ from typing import Any, Final, Literal
 from bench.report import Measured, minus, over
 
 OURS: Final = "holdfast"
+FLOORS: Final = ("floor", "group commit", "plain calls", "python itself", "plain", "hashlib")
+"""What is no peer: the least that the work takes."""
+
+
+def is_peer(name: str) -> bool:
+    """Whether it is somebody else's system that does the same."""
+    return name not in FLOORS and not name.startswith(OURS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +59,14 @@ class Line:
 
     def goal(self) -> str:
         """The limit in words."""
-        limit = f"{'≥' if self.at_least else '≤'} {self.limit:,.3g}"
+        limit = f"{'≥' if self.at_least else '≤'} {self.limit:,g}"
+        times = f"{limit} × that of" if self.more else f"≤ 1/{self.limit:g} of that of"
         return {
             "itself": f"{limit} {self.unit}".strip(),
             "beyond": f"{limit} {self.unit} beyond {self.against}",
-            "over": f"{limit} × {self.against}",
-            "times": f"{limit} × {'the rate of ' if self.more else 'faster than '}{self.against}",
-            "growth": f"{limit} × {self.against.partition('@')[2]}'s",
+            "over": f"{limit} × that of {self.against}",
+            "times": f"{times} {self.against}",
+            "growth": f"{limit} × that of {self.against.partition('@')[2]}",
         }[self.how]
 
     def outcome(self, found: Measured) -> dict[str, Any]:

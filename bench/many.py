@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, redirect_stdout
-from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Any, Final
@@ -15,13 +15,14 @@ import holdfast as hf
 from bench.engines import DBOS, Job, installed
 from bench.histories import EARLIER, Calls, Opened, copy_rows, growing
 from bench.inputs import KB, fresh_steps
-from bench.report import Trial, clocked
+from bench.report import PROFILE, Trial, clocked
 from bench.systems import HAS_LANGGRAPH, LangGraph
 from holdfast.cli.main import holdfast as command_line
 from holdfast.workflow import ask, step, workflow
 
 PAGE: Final = 50  # runs of a list
 _BATCH: Final = 1000
+_THREADED: Final = ("doctor", "verify")  # a profile sees one thread
 _DBOS_RUNS: Final = {
     "workflow_uuid": "printf('%d', i)",
     "created_at": "created_at + i",
@@ -45,8 +46,18 @@ async def order(number: int) -> int:
     return await charge(number)
 
 
-async def fill(path: Path, runs: int) -> None:
-    """So many runs: nine of ten saved directly, twice each, the newest tenth executed."""
+def filled(directory: Path, runs: int) -> Path:
+    """A store with so many runs, made once for all workloads.
+
+    Nine of ten are saved directly, twice each, the newest tenth is executed.
+    """
+    path = directory.parent / f"{runs}-runs.db"
+    if not path.exists():
+        asyncio.run(_fill(path, runs))
+    return path
+
+
+async def _fill(path: Path, runs: int) -> None:
     async with hf.Checkpointer(path) as cp:
         executed = runs // 10
         for first in range(0, runs - executed, _BATCH):
@@ -71,9 +82,8 @@ def lists(directory: Path, counts: Sequence[int]) -> dict[str, Trial]:
 
     @contextmanager
     def holdfast(path: Path, runs: int) -> Iterator[Calls]:
-        if not path.exists():
-            asyncio.run(fill(path, runs))
-        with hf.SyncCheckpointer(path) as cp, hf.Engine(path) as engine:
+        store = filled(directory, runs)
+        with hf.SyncCheckpointer(store) as cp, hf.Engine(store) as engine:
             yield {
                 "newest_ms": lambda: cp.runs(limit=PAGE),
                 "failed_ms": lambda: cp.runs(status="failed", limit=PAGE),
@@ -120,24 +130,22 @@ def lists(directory: Path, counts: Sequence[int]) -> dict[str, Trial]:
 def commands(directory: Path, runs: int) -> dict[str, Trial]:
     """`holdfast doctor`, `verify` and `prune --keep-latest 1` over all runs, in this process."""
 
-    @cache
-    def filled() -> Path:
-        path = directory / "all.db"
-        asyncio.run(fill(path, runs))
-        return path
-
     def trial(*words: str) -> Trial:
         def measure(path: Path) -> dict[str, float]:
-            shutil.copy(filled(), path)
+            shutil.copy(filled(directory, runs), path)
+            alone = ["--workers", "1"] if PROFILE in os.environ and words[0] in _THREADED else []
             with clocked() as spent, redirect_stdout(StringIO()):
-                _command([*words, "--store", str(path)])
+                _command([*words, *alone, "--store", str(path)])
             return {"seconds": spent.seconds, "cpu_s": spent.cpu}
 
         return measure
 
+    anchors = str(directory / "anchors.jsonl")
     return {
         "holdfast doctor": trial("doctor"),
         "holdfast verify": trial("verify"),
+        "holdfast anchor": trial("anchor", "--to", anchors),
+        "holdfast verify --anchor": trial("verify", "--anchor", anchors),
         "holdfast prune": trial("prune", "--keep-latest", "1"),
     }
 

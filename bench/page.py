@@ -15,7 +15,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from bench.plots import FLOORS, PLOTS, drawn, series
+from bench.line import FLOORS, is_peer
+from bench.plots import PLOTS, drawn, series
 from bench.report import Measured, show
 
 HOME: Final = Path(__file__).parents[1]
@@ -119,10 +120,10 @@ def _about(summary: Summary) -> Iterator[str]:
     )
     for what, syncs in summary["durability"].items():
         unsafe = [name for name, seen in syncs.items() if seen is not None and seen < 1]
-        seen = ", ".join(name for name in syncs if name not in unsafe)
+        seen = "; ".join(name for name in syncs if name not in unsafe)
         yield ""
         yield f"An fsync for each {what} was seen (strace) of: {seen}." + (
-            f" **Not of: {', '.join(unsafe)}.**" if unsafe else ""
+            f" **Not of: {'; '.join(unsafe)}.**" if unsafe else ""
         )
     for reason in summary["left_out"]:
         yield from ("", f"Not compared: {reason}")
@@ -130,7 +131,7 @@ def _about(summary: Summary) -> Iterator[str]:
 
 def _row(line: dict[str, Any]) -> str:
     ours = "" if line["holdfast"] is None else _value(line["holdfast"], line["unit"])
-    others = ", ".join(
+    others = "; ".join(
         f"{name} {_value(each['value'], line['unit'])}{_times(name, each['times'])}"
         for name, each in line["others"].items()
     )
@@ -138,7 +139,7 @@ def _row(line: dict[str, Any]) -> str:
 
 
 def _times(name: str, times: float | None) -> str:
-    if times is None or name in FLOORS:
+    if times is None or not is_peer(name):
         return ""
     return f" ({show(times)} ×)" if times >= 1 else f" (**{show(times)} ×**)"
 
@@ -147,7 +148,8 @@ def _result(line: dict[str, Any]) -> str:
     if line["met"] is None:
         return "not measured"
     judged, limit = line["judged"], line["limit"]
-    value = "" if line["how"] == "itself" else f"{show(judged)}: "
+    unit = line["unit"] if line["how"] == "beyond" else "×"
+    value = "" if line["how"] == "itself" else f"{show(judged)} {unit}: "
     if line["met"]:
         return f"{value}met"
     if line["how"] == "beyond" or min(judged, limit) <= 0:
@@ -161,7 +163,7 @@ def _peers(line: dict[str, Any]) -> dict[str, dict[str, float]]:
     return {
         name: each
         for name, each in line["others"].items()
-        if name not in FLOORS and each["times"] is not None
+        if is_peer(name) and each["times"] is not None
     }
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from bench.line import FLOORS, OURS
 from bench.report import Measured
-from bench.svg import chart
-
-FLOORS: Final = ("floor", "group commit", "plain calls", "python itself")
-"""Not peers: the least that the work takes."""
+from bench.svg import FLOOR, chart
 
 
 class Plot(NamedTuple):
@@ -33,15 +31,15 @@ PLOTS: Final = (
          "processes", f"saves a second; {MORE}"),
     Plot("step-size", "Durable step, by the size of its result", "step size", "step_ms",
          "bytes, all new", f"ms a step; {LESS}"),
-    Plot("graph-state", "Step of a graph in memory, by its unchanged state", "graph state", "cpu_us",
+    Plot("graph-state", "Graph step in memory, by unchanged state", "graph state", "cpu_us",
          "bytes of state", f"µs of CPU a step; {LESS}"),
     Plot("step-history", "Durable step, by the steps before it", "step history", "step_ms",
          "steps so far", f"ms a step; {LESS}"),
     Plot("resume", "Resuming a killed run", "resume", "resume_s", "steps so far", f"seconds; {LESS}"),
-    Plot("fork", "Forking a run", "fork", "ms", "checkpoints of the run", f"ms; {LESS}"),
+    Plot("fork", "Forking a run", "fork", "cpu_ms", "checkpoints of the run", f"ms of CPU; {LESS}"),
     Plot("pipeline", "Step of a pipeline in memory", "pipeline", "cpu_us", "steps of the pipeline",
          f"µs of CPU a step; {LESS}"),
-    Plot("lists", "The 50 newest runs", "lists", "newest_ms", "runs in the store", f"ms; {LESS}"),
+    Plot("lists", "The 50 newest runs", "lists", "cpu_newest_ms", "runs in the store", f"ms of CPU; {LESS}"),
     Plot("agents", "Turn of a LangGraph agent, by its saver", "agents SQLite", "turn_ms",
          "turns so far", f"ms a turn; {LESS}"),
 )  # fmt: skip
@@ -67,5 +65,12 @@ def series(plot: Plot, results: Mapping[str, Measured]) -> Series:
 
 def drawn(plot: Plot, found: Series) -> str:
     """The picture, as SVG."""
-    points = {name: [(x, y) for x, y in each] for name, each in found.items()}
-    return chart(plot.title, plot.across, plot.up, points, FLOORS)
+    styled = {name: (_style(name), [(x, y) for x, y in each]) for name, each in found.items()}
+    return chart(plot.title, plot.across, plot.up, styled)
+
+
+def _style(name: str) -> int:
+    """A system has the same colour in all pictures."""
+    if name in FLOORS:
+        return FLOOR
+    return 0 if name.startswith(OURS) else 2 if name.startswith("DBOS") else 1

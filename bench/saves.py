@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import Any
 
+import holdfast as hf
 from bench.fresh import first_load_ms, save_together
 from bench.inputs import MB, TURNS, chat, fresh_steps, tiny_changes
 from bench.report import MS, US, Trial, clocked
@@ -80,7 +83,7 @@ def chat_on(
             found[f"save_ms@{length}"] = median(taken[-min(50, length) :]) * MS
             if length < turns:
                 found[f"disk_mb@{length}"] = size() / MB
-        with clocked():
+        with clocked() as warm:
             hot = median(_load_times(system, turns, 20))
     found[f"disk_mb@{turns}"] = size() / MB
     cold, cpu = list[float](), 0.0
@@ -92,6 +95,7 @@ def chat_on(
         **found,
         "total_s": sum(taken),
         "load_hot_ms": hot * MS,
+        "load_hot_cpu_ms": warm.cpu / 20 * MS,
         "load_cold_ms": median(cold) * MS,
         "load_cold_cpu_ms": cpu / 10 * MS,
     }
@@ -158,6 +162,35 @@ def in_memory(size: int, saves: int) -> dict[str, Trial]:
     if HAS_LANGGRAPH:
         kinds["InMemorySaver"] = LangGraph
     return {name: trial(kind) for name, kind in kinds.items()}
+
+
+def keys(sizes: Sequence[int], saves: int) -> dict[str, Trial]:
+    """The same saves plain, encrypted, signed, and with their heads remembered elsewhere."""
+    kinds: dict[str, Callable[[Path], dict[str, Any]]] = {
+        "plain": lambda _: {},
+        "encrypted": lambda _: {"key": hf.Keyring({"bench": os.urandom(32)})},
+        "signed, HMAC": lambda _: {"sign": hf.SigningKey.hmac("bench", os.urandom(32))},
+        "signed, Ed25519": lambda _: {"sign": hf.SigningKey.ed25519("bench", os.urandom(32))},
+        "remembered": lambda path: {"remember": path.with_name("heads.db")},
+    }
+
+    def trial(options: Callable[[Path], dict[str, Any]]) -> Trial:
+        def measure(path: Path) -> dict[str, float]:
+            found = {}
+            for size in sizes:
+                with hf.SyncCheckpointer(path, **options(path)) as cp:
+                    cp.save(f"run-{size}", {"warm": True})
+                    with clocked() as spent:
+                        for made in cycle(fresh_steps(size), saves):
+                            cp.save(f"run-{size}", made.state)
+                path = path.with_name(f"{size}.db")
+                found[f"save_us@{size}"] = spent.seconds / saves * US
+                found[f"cpu_us@{size}"] = spent.cpu / saves * US
+            return found
+
+        return measure
+
+    return {name: trial(options) for name, options in kinds.items()}
 
 
 def processes(counts: Sequence[int], saves: int) -> dict[str, Trial]:

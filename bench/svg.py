@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 Points = Sequence[tuple[float, float]]
 
 _WIDTH: Final = 480
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 464, 44, 262  # the corners of the plot
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 460, 44, 262  # the corners of the plot
 _ROW: Final = 20  # of the legend
 _STYLE: Final = """
 text { font: 13px system-ui, sans-serif; fill: #24292f }
@@ -21,19 +21,16 @@ text { font: 13px system-ui, sans-serif; fill: #24292f }
 .paper { fill: #ffffff } .grid { stroke: #d0d7de; stroke-width: 1 }
 .line { fill: none; stroke-width: 2.2 } .floor { stroke-dasharray: 5 4 }
 .c0 { stroke: #0969da; fill: #0969da } .c1 { stroke: #bc4c00; fill: #bc4c00 }
-.c2 { stroke: #1a7f37; fill: #1a7f37 } .c3 { stroke: #8250df; fill: #8250df }
-.c4 { stroke: #bf3989; fill: #bf3989 } .c5 { stroke: #9a6700; fill: #9a6700 }
-.c6 { stroke: #6e7781; fill: #6e7781 }
+.c2 { stroke: #1a7f37; fill: #1a7f37 } .c3 { stroke: #6e7781; fill: #6e7781 }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3 } .paper { fill: #0d1117 } .grid { stroke: #30363d }
 .c0 { stroke: #58a6ff; fill: #58a6ff } .c1 { stroke: #f0883e; fill: #f0883e }
-.c2 { stroke: #56d364; fill: #56d364 } .c3 { stroke: #bc8cff; fill: #bc8cff }
-.c4 { stroke: #f778ba; fill: #f778ba } .c5 { stroke: #e3b341; fill: #e3b341 }
-.c6 { stroke: #8b949e; fill: #8b949e }
+.c2 { stroke: #56d364; fill: #56d364 } .c3 { stroke: #8b949e; fill: #8b949e }
 }
 .line { fill: none }
 """
-_COLOURS: Final = 7
+FLOOR: Final = 3
+"""The number of the style that is dashed."""
 
 
 class Axis(NamedTuple):
@@ -50,15 +47,13 @@ class Axis(NamedTuple):
         return self.first + share * (self.last - self.first)
 
 
-def chart(
-    title: str, x_label: str, y_label: str, series: Mapping[str, Points], floors: Sequence[str] = ()
-) -> str:
+def chart(title: str, x_label: str, y_label: str, series: Mapping[str, tuple[int, Points]]) -> str:
     """A chart of several lines, both axes logarithmic; values must be above 0.
 
-    The first series has the colour that stands out; those in `floors` are dashed.
+    Each has the number of its style, 0 to 3: its colour and the shape of its marks.
     """
-    xs = sorted({x for points in series.values() for x, _ in points})
-    ys = [y for points in series.values() for _, y in points]
+    xs = sorted({x for _, points in series.values() for x, _ in points})
+    ys = [y for _, points in series.values() for _, y in points]
     across = Axis(xs[0], xs[-1] if xs[-1] > xs[0] else xs[0] * 10, _LEFT + 8, _RIGHT - 8)
     ticks = _ticks(min(ys), max(ys))
     up = Axis(ticks[0], ticks[-1], _BOTTOM, _TOP)
@@ -75,11 +70,11 @@ def chart(
         *_vertical(across, xs),
         _text((_LEFT + _RIGHT) / 2, _BOTTOM + 36, x_label),
     ]
-    for place, (name, points) in enumerate(series.items()):
-        parts += _line(place, name in floors, [(across.at(x), up.at(y)) for x, y in points])
+    for place, (name, (style, points)) in enumerate(series.items()):
+        parts += _line(style, [(across.at(x), up.at(y)) for x, y in points])
         left, top = _LEFT + (place % 2) * 210, _BOTTOM + 56 + (place // 2) * _ROW
-        parts.append(f'<path class="line{_kind(place, name in floors)}" d="M{left} {top - 4}h24"/>')
-        parts += [_mark(place, left + 12, top - 4), _text(left + 32, top, name, "start")]
+        parts.append(f'<path class="{_kind(style)}" d="M{left} {top - 4}h24"/>')
+        parts += [_mark(style, left + 12, top - 4), _text(left + 32, top, name, "start")]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -114,20 +109,19 @@ def _vertical(across: Axis, xs: Sequence[float]) -> list[str]:
     return parts
 
 
-def _line(place: int, dashed: bool, points: Points) -> list[str]:
+def _line(style: int, points: Points) -> list[str]:
     way = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-    line = f'<path class="line{_kind(place, dashed)}" d="M{way}"/>'
-    return [line, *(_mark(place, x, y) for x, y in points)]
+    return [f'<path class="{_kind(style)}" d="M{way}"/>', *(_mark(style, x, y) for x, y in points)]
 
 
-def _kind(place: int, dashed: bool) -> str:
-    return f" c{place % _COLOURS}" + (" floor" if dashed else "")
+def _kind(style: int) -> str:
+    return f"line c{style}" + (" floor" if style == FLOOR else "")
 
 
-def _mark(place: int, x: float, y: float) -> str:
+def _mark(style: int, x: float, y: float) -> str:
     """Shapes differ, for those who see no colours."""
-    colour = f'class="c{place % _COLOURS}"'
-    match place % 4:
+    colour = f'class="c{style}"'
+    match style:
         case 0:
             return f'<circle {colour} cx="{x:.1f}" cy="{y:.1f}" r="4"/>'
         case 1:
@@ -144,4 +138,6 @@ def _text(x: float, y: float, text: str, anchor: str = "middle", kind: str = "")
 
 
 def _number(value: float) -> str:
+    if value >= 1_000_000:
+        return f"{value / 1_000_000:g}M"
     return f"{value:,.0f}" if value >= 1 else f"{value:.10f}".rstrip("0")

@@ -48,6 +48,15 @@ _BATCH: Final = 1000
 _WATCHED_SECONDS: Final = 5
 _FLOOR: Final = "a file"
 _TICK: Final = os.sysconf("SC_CLK_TCK")
+_SAVES: Final = """
+import sys, time, holdfast
+until, number = time.monotonic() + float(sys.argv[2]), 0
+with holdfast.SyncCheckpointer(sys.argv[1]) as cp:
+    while time.monotonic() < until:
+        cp.save(f"busy-{number % 50}", {"n": number}, step="work")
+        number += 1
+        time.sleep(0.01)
+"""
 
 
 @step(inline=True)
@@ -229,7 +238,7 @@ def _watching(served: Served, store: Path) -> dict[str, float]:
             stack.enter_context(_listening(served))
         sleep(1)
         found[f"{LISTENERS} pages, nothing happens, % of a core"] = _busy(served)
-        saver = [sys.executable, "-m", "bench.ui_saves", str(store), str(_WATCHED_SECONDS + 2)]
+        saver = [sys.executable, "-c", _SAVES, str(store), str(_WATCHED_SECONDS + 2)]
         with subprocess.Popen(saver) as saving:
             sleep(1)
             found[f"{LISTENERS} pages, 100 saves/s, % of a core"] = _busy(served)

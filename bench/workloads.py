@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench import flows, histories, many, saves
+from bench import evidence, flows, histories, many, saves
 from bench.inputs import KB, MB
 from bench.report import Measured, Trial, interleave
 
@@ -32,6 +32,8 @@ class Sizes:
     verified: tuple[int, ...]  # checkpoints
     pipeline: tuple[int, ...]  # steps
     runs: tuple[int, ...]  # in a store
+    commanded: int  # runs of a store that commands are about
+    files: int  # that steps claim
     agent_turns: int
     agent_threads: int
 
@@ -41,14 +43,14 @@ FULL: Final = Sizes(
     saves=2000, turns=(10, 50, 100, 250, 500, 1000), sizes=(KB, 10 * KB, 100 * KB, MB),
     resumed=(100, 1000, 2000), long_resume=100_000, lengths=(100, 1000, 4000),
     forked=(100, 1000, 10_000), verified=(80, 800, 8000), pipeline=(100, 200, 400, 800),
-    runs=(1000, 10_000, 100_000), agent_turns=1000, agent_threads=100,
+    runs=(1000, 10_000, 100_000), commanded=100_000, files=4000, agent_turns=1000, agent_threads=100,
 )  # fmt: skip
 QUICK: Final = Sizes(
     seconds=4, rounds=5, graphs=30, steps=10, at_once=(1, 10, 100), processes=(1, 2),
     saves=1000, turns=(10, 100, 1000), sizes=(KB, 100 * KB, MB),
-    resumed=(100, 500), long_resume=10_000, lengths=(100, 500),
+    resumed=(500,), long_resume=10_000, lengths=(100, 500),
     forked=(100, 1000, 10_000), verified=(80, 800), pipeline=(100, 800),
-    runs=(1000, 10_000), agent_turns=100, agent_threads=20,
+    runs=(1000, 10_000), commanded=3000, files=400, agent_turns=100, agent_threads=50,
 )  # fmt: skip
 
 
@@ -83,9 +85,10 @@ def workloads(sizes: Sizes) -> dict[str, Workload | Agents]:
         "graph": Workload(lambda _: flows.graph_in_memory(s.graphs)),
         "graph state": Workload(lambda _: flows.large_graph(s.sizes, max(2, s.graphs // 20))),
         "builder": Workload(lambda _: flows.building(s.graphs * 20)),
-        "workflow": Workload(lambda _: flows.workflow(s.steps * 10)),
+        "workflow": Workload(lambda _: flows.one_run(s.steps * 10)),
         "runs at once": Workload(lambda _: flows.concurrent(100, s.steps), 5),
         "step size": Workload(lambda _: flows.large_steps(s.sizes, s.steps), 5),
+        "listeners": Workload(lambda _: flows.listeners(s.graphs * 10)),
         "step history": Workload(lambda _: flows.long_runs(s.lengths), 1),
         "save 100 KB": Workload(lambda _: saves.put(100 * KB, 20)),
         "save 1 MB": Workload(lambda _: saves.put(MB, 10)),
@@ -95,14 +98,17 @@ def workloads(sizes: Sizes) -> dict[str, Workload | Agents]:
         "processes": Workload(lambda _: saves.processes(s.processes, s.saves // 10), 3),
         "chat": Workload(lambda _: saves.conversation(s.turns), 5),
         "resume": Workload(
-            lambda d: histories.resumes(d, s.resumed, "LangGraph, sync", "DBOS", "DBOS, WAL"), 3
+            lambda d: histories.resumes(d, s.resumed, "LangGraph, sync", "DBOS, WAL"), 3
         ),
         "long resume": Workload(lambda d: histories.resumes(d, [s.long_resume]), 3),
         "fork": Workload(lambda d: histories.forks(d, s.forked), 5),
         "last verified": Workload(lambda d: histories.last_verified(d, s.verified), 5),
         "pipeline": Workload(lambda _: histories.pipelines(s.pipeline)),
+        "slow pipeline": Workload(lambda _: histories.slow_pipeline(min(0.5, s.seconds / 10)), 3),
+        "keys": Workload(lambda _: saves.keys((KB, 100 * KB), s.saves // 10)),
+        "files": Workload(lambda d: evidence.files(d, s.files, 250 * KB), 5),
         "lists": Workload(lambda d: many.lists(d, s.runs), 3),
-        "commands": Workload(lambda d: many.commands(d, s.runs[-1]), 1),
+        "commands": Workload(lambda d: many.commands(d, s.commanded), 1),
         "kill -9": Workload(lambda _: flows.killed(), 5),
         "agents SQLite": Agents("SQLite"),
         "agents PostgreSQL": Agents("PostgreSQL"),
