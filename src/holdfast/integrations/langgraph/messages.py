@@ -14,12 +14,7 @@ from typing import Any, Final
 
 import ormsgpack
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-
-try:
-    from langgraph.checkpoint.serde.jsonplus import _msgpack_default as _default
-    from langgraph.checkpoint.serde.jsonplus import _option
-except ImportError:  # they are private: without them, all is left to LangGraph
-    _default = None
+from langgraph.checkpoint.serde import jsonplus
 
 from holdfast.errors import ReviveError
 
@@ -35,10 +30,13 @@ _SNAPSHOT: Final = 7  # the code of a snapshot of a delta channel
 _TEXT_OR_NONE: Final = (str, type(None))
 _READ_WITH: Final = "model_validate_json"  # what LangGraph stores behind the fields
 
+_default: Callable[[Any], Any] | None = getattr(jsonplus, "_msgpack_default", None)
+_option: int | None = getattr(jsonplus, "_option", None)
+
 
 def dumps(value: Any) -> bytes | None:
     """The value as LangGraph's serializer packs it; None if that has to do it itself."""
-    if _default is None:
+    if _default is None or _option is None:  # they are private there
         return None
     return ormsgpack.packb(value, default=_packed, option=_option)
 
@@ -57,6 +55,7 @@ def _packed(value: Any) -> Any:
                 return ormsgpack.Ext(_PYDANTIC_2, ormsgpack.packb(parts, option=_option))
             except ormsgpack.MsgpackEncodeError:
                 pass  # it holds an object, of which pydantic may make something else
+    assert _default is not None, "else nothing is packed here"
     return _default(value)
 
 

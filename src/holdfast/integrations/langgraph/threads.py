@@ -202,7 +202,8 @@ class Threads:
         run = head.run
         results: list[Entry] = []
         found: Entry | None = None
-        for entry in journals.branch_of(head):
+        at_head = head.kind == Kind.CHECKPOINT and is_live(head)  # then it is proved, and read
+        for entry in (head,) if at_head else journals.branch_of(head):
             if entry.kind == Kind.CHECKPOINT:
                 found = entry
                 break
