@@ -8,6 +8,7 @@ from itertools import groupby, islice
 from typing import Any, Final, NamedTuple, TypeVar
 
 from holdfast.errors import CheckpointCorruptedError
+from holdfast.integrations.langgraph.index import Index, Place
 from holdfast.integrations.langgraph.layout import (
     FLOW,
     Typed,
@@ -17,7 +18,7 @@ from holdfast.integrations.langgraph.layout import (
     thread_and_ns,
     typed_values,
 )
-from holdfast.integrations.langgraph.threads import Found, Index, Place, Threads, Writes
+from holdfast.integrations.langgraph.threads import Found, Threads, Writes
 from holdfast.kernel.reader import all_runs
 from holdfast.store import RunFilter
 
@@ -77,7 +78,8 @@ def matching(
     unread: list[CheckpointCorruptedError] = []
     spaces = namespaces(threads, wanted.get("thread_id"), wanted.get("checkpoint_ns"))
     for space in spaces:
-        index = threads.reading(space.run, partial(threads.index, space.run))
+        few = limit if not (only or where or before) else None
+        index = threads.reading(space.run, partial(_index, threads, space.run, few))
         indexes.append(index)
         places = _matching(index, only, where, before)
         found += [(place, space, index) for place in islice(places, limit)]
@@ -100,6 +102,12 @@ def matching(
             index.check()
         elif its := [place for place, _, other in listed if other is index]:
             index.check(its)
+
+
+def _index(threads: Threads, run: str, few: int | None) -> Index:
+    """What a run holds, or only its newest checkpoints if these few are wanted."""
+    found = threads.recent(run, few) if few else None
+    return threads.index(run) if found is None else found
 
 
 def _matching(

@@ -167,7 +167,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         def draft(early: tuple[int, ...]) -> Draft:
             return checkpoint_draft(CheckpointNote(name, parent, said, early, has), encoding)
 
-        op = self._appender.put(run, opening_draft(thread, ns), draft, name)
+        op = self._appender.put(run, partial(opening_draft, thread, ns), draft, name)
         return op, _config(config["configurable"]["thread_id"], ns, name)
 
     def _serialized(self, run: str, parent: str | None, checkpoint: Checkpoint) -> dict[str, Typed]:
@@ -219,14 +219,14 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         encoding = compose.encode(self._threads.core, run, stored_writes(rows), "writes")
         note = WritesNote(config["configurable"]["checkpoint_id"], task_id, task_path)
         draft = writes_draft(note, encoding)
-        return self._appender.put_writes(run, opening_draft(thread, ns), draft, note)
+        return self._appender.put_writes(run, partial(opening_draft, thread, ns), draft, note)
 
     # reading
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that the config names, or the newest of its thread and namespace.
 
-        The newest one is found at once, whatever the length of the thread. To find another one
+        The newest ones are found at once, whatever the length of the thread. To find another one
         for the first time, the entries of the thread are listed, without their states. After
         `rollback`, the newest one is the one that was gone back to.
         """
@@ -253,7 +253,7 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         return found
 
     def _named(self, run: str, name: str) -> Found | None:
-        index = self._threads.index(run)
+        index = self._threads.index_with(run, name)
         position = index.position
         place = index.places.get(name)
         index.check(() if place is None else [place])  # it may be the one, or one of its writes

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from holdfast.errors import CheckpointNotFoundError, RunExistsError
+from holdfast.integrations.langgraph.index import Index
 from holdfast.integrations.langgraph.layout import (
     CheckpointNote,
     WritesNote,
@@ -16,7 +17,7 @@ from holdfast.integrations.langgraph.layout import (
     run_id,
 )
 from holdfast.integrations.langgraph.listing import Namespace, bereft, namespaces, needed
-from holdfast.integrations.langgraph.threads import Index, Threads, check_flow
+from holdfast.integrations.langgraph.threads import Threads, check_flow
 from holdfast.integrations.langgraph.writing import checkpoint_draft, opening_draft, writes_draft
 from holdfast.kernel.appending import append, append_if, is_durable, submit
 from holdfast.kernel.core import Core, Op

@@ -9,9 +9,11 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
 from holdfast.errors import CheckpointCorruptedError, RunMismatchError
+from holdfast.integrations.langgraph.index import Index, Place
 from holdfast.integrations.langgraph.layout import (
     FLOW,
     CheckpointNote,
@@ -23,13 +25,14 @@ from holdfast.integrations.langgraph.layout import (
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import is_live
 from holdfast.kernel.playback import Playback
-from holdfast.model import CARRY_STATE, Entry, Kind, erases
+from holdfast.model import Entry, Kind, erases
 from holdfast.operations.reading import outages_named
-from holdfast.store import NO_HEAD, Head
 
 T = TypeVar("T")
 
 _MOST_PLACES: Final = 200_000  # checkpoints and writes of all runs whose index is kept
+_PER_CHECKPOINT: Final = 4  # entries to look for each of the newest ones in: it, and its writes
+_NEAR: Final = 8  # checkpoints among which one is looked for before all are listed
 _FAR: Final = 64  # entries between two wanted ones that are cheaper read than skipped
 _PASS_STATES: Final = 32  # states that are put together in one pass
 _PASS_BYTES: Final = 16 << 20
@@ -50,119 +53,6 @@ class Writes(NamedTuple):
 
     note: WritesNote
     rows: list[tuple[int, str, Typed]]  # index, channel, value
-
-
-class Place(NamedTuple):
-    """Where a checkpoint is in its run."""
-
-    seq: int
-    id: str
-    parent: str | None
-    has: tuple[str, ...] | None
-    size: int
-    entry: Entry  # without its body
-
-    @property
-    def first(self) -> int:
-        """The seq of its first entry: writes that it lists arrived before it."""
-        note = note_of(self.entry, metadata=False)
-        return min((self.seq, *note.early)) if isinstance(note, CheckpointNote) else self.seq
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """LangGraph's metadata of the checkpoint."""
-        note = note_of(self.entry)
-        assert isinstance(note, CheckpointNote), "others have no place"
-        return dict(note.metadata)
-
-
-class Index:
-    """What one run holds, by LangGraph's ids."""
-
-    def __init__(self) -> None:
-        self.head: Head | None = None  # how far it goes
-        self.position: Head = NO_HEAD  # the same, unless the run was deleted
-        self.places: dict[str, Place] = {}
-        self.writes: dict[str, list[int]] = {}  # by checkpoint: the seqs of its writes
-        self.damages: list[CheckpointCorruptedError] = []
-        self._lock = threading.RLock()  # one thread may list what another one adds to
-        self._parents: dict[int, int | None] = {}
-        self._current: int | None = None  # the seq of the current state
-        self._left: frozenset[int] | None = frozenset()  # what rollbacks left; None: to be found
-
-    def __len__(self) -> int:
-        return len(self._parents)
-
-    def add(self, entries: Iterable[Entry]) -> None:
-        """Take note of the next entries."""
-        with self._lock:
-            for entry in entries:
-                self._add(entry)
-
-    def _add(self, entry: Entry) -> None:
-        self.head = entry.seq, entry.digest
-        self.position = NO_HEAD if erases(entry) else self.head
-        if entry.kind in CARRY_STATE:
-            self._parents[entry.seq] = entry.parent
-            if is_live(entry):
-                self._current = entry.seq
-        elif entry.parent != self._current:
-            self._current, self._left = entry.parent, None
-        note = note_of(entry, metadata=False)
-        if isinstance(note, CheckpointNote):
-            place = Place(entry.seq, note.id, note.parent, note.has, entry.size, entry)
-            self.places.pop(note.id, None)  # one that is put again is the newest
-            self.places[note.id] = place
-        elif isinstance(note, WritesNote):
-            self.writes.setdefault(note.of, []).append(entry.seq)
-
-    @property
-    def left_behind(self) -> frozenset[int]:
-        """The seqs of what rollbacks left behind."""
-        with self._lock:
-            if self._left is None:
-                current: set[int] = set()
-                seq = self._current
-                while seq is not None and seq not in current:
-                    current.add(seq)
-                    seq = self._parents.get(seq)
-                self._left = frozenset(self._parents.keys() - current)
-            return self._left
-
-    def all_places(self) -> list[Place]:
-        """The checkpoints, oldest first, with those that a rollback left behind."""
-        with self._lock:
-            return list(self.places.values())
-
-    def newest_first(self) -> Iterator[Place]:
-        """The checkpoints, without those that a rollback left behind."""
-        with self._lock:
-            left, places = self.left_behind, self.all_places()
-        return (place for place in reversed(places) if place.seq not in left)
-
-    def newest(self) -> Place | None:
-        """The current checkpoint."""
-        with self._lock:
-            left = self.left_behind
-            places = reversed(self.places.values())
-            return next((place for place in places if place.seq not in left), None)
-
-    def writes_of(self, place: Place) -> list[int]:
-        """The seqs of a checkpoint's writes, without those that a rollback left behind."""
-        with self._lock:
-            found, left = list(self.writes.get(place.id, ())), self.left_behind
-        return [seq for seq in found if seq not in left] if place.seq not in left else found
-
-    def check(self, places: Iterable[Place] = ()) -> None:
-        """Raise if an entry is damaged that may belong to one of these checkpoints, or to any.
-
-        Nothing tells what a damaged entry held. The writes of a checkpoint come after it, but for
-        those that it lists.
-        """
-        first = min((place.first for place in places), default=0)
-        for error in self.damages:
-            if error.seq is None or error.seq >= first:
-                raise error
 
 
 class Threads:
@@ -264,6 +154,33 @@ class Threads:
             while self._total > _MOST_PLACES and len(self._indexes) > 1:
                 self._total -= self._sizes.pop(self._indexes.popitem(last=False)[0])
         return found
+
+    def index_with(self, run: str, name: str) -> Index:
+        """What the run holds by now, or only its newest checkpoints if this one is among them."""
+        found = self.recent(run, _NEAR)
+        return self.index(run) if found is None or name not in found.places else found
+
+    def recent(self, run: str, count: int) -> Index | None:
+        """What the newest entries of a run hold, with so many checkpoints; None if all are needed.
+
+        They are if the run is short, and if a rollback, a deletion or damage is among its newest
+        entries, or checkpoints whose writes arrived before those.
+        """
+        with self._lock:
+            if run in self._indexes:
+                return None  # which takes less than to read the newest again
+        most = _PER_CHECKPOINT * count + 1
+        entries = self.core.journals.entries(run, newest_first=True, page=most)
+        try:
+            newest = list(islice(entries, most))[::-1]
+        except CheckpointCorruptedError:
+            return None
+        if len(newest) < most or not all(map(is_live, newest)):
+            return None
+        check_flow(newest[-1])
+        index = Index()
+        index.add(newest)
+        return index if len(index.places) >= count and index.has_all_writes() else None
 
     def _built(self, run: str) -> Index:
         index = Index()

@@ -35,6 +35,9 @@ from holdfast.store import NO_HEAD, Head
 K = TypeVar("K")
 V = TypeVar("V")
 
+Opening = Callable[[], Draft]
+"""Makes the entry that opens a run, to be; most runs are open."""
+
 _KNOWN: Final = 1024  # checkpoints and runs that are remembered
 _NOTHING: Final[frozenset[int]] = frozenset()
 
@@ -94,7 +97,7 @@ class Appender:
                 _remember(self._seen, run, head)
 
     def put(
-        self, run: str, opening: Draft, draft: Callable[[tuple[int, ...]], Draft], checkpoint: str
+        self, run: str, opening: Opening, draft: Callable[[tuple[int, ...]], Draft], checkpoint: str
     ) -> Op[None]:
         """Append a checkpoint. `draft` makes its entry, given the seqs of the writes before it."""
         key = (run, checkpoint)
@@ -115,7 +118,7 @@ class Appender:
         if missed:
             yield from self._note(run, opening, checkpoint, missed)
 
-    def put_writes(self, run: str, opening: Draft, draft: Draft, note: WritesNote) -> Op[None]:
+    def put_writes(self, run: str, opening: Opening, draft: Draft, note: WritesNote) -> Op[None]:
         """Append the writes of a task."""
         key = (run, note.of)
 
@@ -128,7 +131,7 @@ class Appender:
         if entry.seq < seq and entry.seq not in listed:
             yield from self._note(run, opening, note.of, [entry.seq])
 
-    def _note(self, run: str, opening: Draft, checkpoint: str, seqs: list[int]) -> Op[None]:
+    def _note(self, run: str, opening: Opening, checkpoint: str, seqs: list[int]) -> Op[None]:
         """Record where writes of a checkpoint are that it does not list itself."""
         note = WritesNote(checkpoint, "", also=tuple(seqs))
         draft = writes_draft(note, self._core().journals.encode([]))
@@ -137,7 +140,7 @@ class Appender:
     def _append(
         self,
         run: str,
-        opening: Draft,
+        opening: Opening,
         compose: Callable[[], Draft],
         place: Callable[[int], None],
     ) -> Op[Entry]:
@@ -165,7 +168,7 @@ class Appender:
         return entry
 
     def _append_slowly(
-        self, core: Core, run: str, opening: Draft, draft: Draft, deadline: float
+        self, core: Core, run: str, opening: Opening, draft: Draft, deadline: float
     ) -> Op[Entry]:
         """Append an entry behind a head that must be read first."""
         tip = yield from known_tip(core, run, draft, deadline)
@@ -177,7 +180,7 @@ class Appender:
                 expected = self._seen.get(run) if self._exclusive else None
             if expected is not None and expected != _head(head):
                 raise SecondWriterError(run, -1 if head is None else head.seq)
-            return [opening, draft] if _head(head) == NO_HEAD else [draft]
+            return [opening(), draft] if _head(head) == NO_HEAD else [draft]
 
         return (yield from append_if(core, run, decide))
 
@@ -186,13 +189,15 @@ class Appender:
             _remember(self._seen, entry.run, (entry.seq, entry.digest))
 
 
-def _at_once(core: Core, run: str, opening: Draft, draft: Draft, deadline: float) -> Ticket | None:
+def _at_once(
+    core: Core, run: str, opening: Opening, draft: Draft, deadline: float
+) -> Ticket | None:
     """Submit an entry without waiting, if the head is known; None if it is not."""
     tip = core.journals.tip(run)
     if tip is not None and not tip.exists and not core.journals.writer.full:
         if core.journals.owner is not None:
             return None  # another owner may have the id: that must be asked first
-        return core.journals.extend(tip, [opening, draft], deadline)
+        return core.journals.extend(tip, [opening(), draft], deadline)
     return append_at_once(core, run, draft, deadline)
 
 
