@@ -106,7 +106,6 @@ bench: .bench-venv/installed tools  ## speed and size beside others, in half an 
 	rm -f bench/results/*.json
 	$(BENCH).goals --json bench/results/goals.json
 	$(BENCH).servers --quick --only "100 at once, 2 KB" --json bench/results/servers.json
-	$(BENCH).workers --quick --json bench/results/workers.json
 	$(BENCH).heads --json bench/results/heads.json
 	$(BENCH).ui --runs 10000 --steps 1000 --json bench/results/ui.json
 	-$(BENCH).imports --json bench/results/imports.json  # needs an index of packages

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import importlib.util
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -35,7 +36,6 @@ from bench.fresh import interpreter_seconds, restart
 from bench.inputs import KB, Step, fresh_steps, state, tiny_changes
 from bench.report import MS, US, Trial, clocked
 from bench.systems import Floor, cycle
-from holdfast.integrations.otel import Tracing
 from holdfast.telemetry import Metrics
 from holdfast.workflow import step, workflow
 
@@ -204,12 +204,12 @@ def listeners(steps: int) -> dict[str, Trial]:
 
     def seen(_: object) -> None: ...
 
-    return {
-        "holdfast": trial([]),
-        "a function": trial([seen]),
-        "Metrics": trial([Metrics()]),
-        "Tracing, no SDK": trial([Tracing()]),
-    }
+    trials = {"holdfast": trial([]), "a function": trial([seen]), "Metrics": trial([Metrics()])}
+    if importlib.util.find_spec("opentelemetry"):
+        from holdfast.integrations.otel import Tracing
+
+        trials["Tracing, no SDK"] = trial([Tracing()])
+    return trials
 
 
 @step

@@ -57,7 +57,7 @@ def condensed(results: Mapping[str, Any]) -> Summary:
         "lines": [_short(line) for line in goals["lines"]],
         "plots": {plot.file: series(plot, measured) for plot in PLOTS},
         "others": {
-            name: [_rounded(goal) for goal in found["goals"]]
+            name: [_rounded(goal) for goal in found["goals"] if goal["measured"] is not None]
             for name, found in sorted(results.items())
             if name != "goals" and "goals" in found
         },

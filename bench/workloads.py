@@ -39,7 +39,7 @@ class Sizes:
 
 
 FULL: Final = Sizes(
-    seconds=30, rounds=15, graphs=100, steps=10, at_once=(1, 10, 100, 1000), processes=(1, 2, 4),
+    seconds=20, rounds=15, graphs=100, steps=10, at_once=(1, 10, 100, 1000), processes=(1, 2, 4),
     saves=2000, turns=(10, 50, 100, 250, 500, 1000), sizes=(KB, 10 * KB, 100 * KB, MB),
     resumed=(100, 1000, 2000), long_resume=100_000, lengths=(100, 1000, 4000),
     forked=(100, 1000, 10_000), verified=(80, 800, 8000), pipeline=(100, 200, 400, 800),
