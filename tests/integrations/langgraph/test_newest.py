@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -45,11 +46,12 @@ def fresh(store: MemoryStore) -> HoldfastSaver:
 def entries_read(store: Counting, length: int) -> list[int]:
     ids = conversation(store, length)
     counts = []
-    for read in (
+    reads: tuple[Callable[[], object], ...] = (
         lambda: list(fresh(store).list(thread(), limit=20)),
         lambda: [got(fresh(store).get_tuple(thread()))],
         lambda: [got(fresh(store).get_tuple(thread(at=ids[-3])))],
-    ):
+    )
+    for read in reads:
         store.entries = 0
         assert read()
         counts.append(store.entries)
