@@ -15,11 +15,13 @@ from typing import Final
 
 from holdfast.codec import varint
 
-MAX_SPLICES: Final = 64
+MAX_SPLICES: Final = 96
 _FEW: Final = 8  # splices that are made in place
 _ANCHOR: Final = 24  # bytes that must agree before the two sides count as in step again
 _STRIDE: Final = 1 << 16  # bytes compared at once: a copy of more is slow to get memory for
-_IN_PLACE: Final = (1, 2, 4, 8, 16, 36)
+_WINDOW: Final = 256  # bytes that are compared as numbers: at once, but slower than by `startswith`
+_OVERWRITTEN: Final = 64 + _ANCHOR  # how far to look for where an overwritten part ends
+_ALIKE: Final = bytes(_ANCHOR)
 _SEARCHES: Final = (  # how far to skip on one side, and how far it may then be on the other, at most
     *((skip, 1 << 11) for skip in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512)),
     *((skip, 1 << 16) for skip in (0, 256, 2048)),
@@ -90,26 +92,37 @@ def _agreement(old: bytes, i: int, new: bytes, j: int) -> int:
     """How many bytes agree from here on."""
     most = min(len(old) - i, len(new) - j)
     same = 0
-    step = 4096
+    step = 2 * _WINDOW
     while same < most:
         step = min(step, most - same)
         if old.startswith(new[j + same : j + same + step], i + same):
             same += step
             step = min(4 * step, _STRIDE)
-        elif step == 1:
-            break
+        elif step <= _WINDOW:
+            unlike = _unlike(old, i + same, new, j + same, step)
+            return same + len(unlike) - len(unlike.lstrip(b"\0"))
         else:
-            step //= 8 if step > 8 else 2
-            most = min(most, same + max(step, 1) * 8)
+            step //= 8
+            most = min(most, same + step * 8)
     return same
+
+
+def _unlike(old: bytes, i: int, new: bytes, j: int, size: int) -> bytes:
+    """So many bytes, or what there is of them on both sides: zeros where they agree."""
+    a, b = old[i : i + size], new[j : j + size]
+    size = min(len(a), len(b))
+    differing = int.from_bytes(a[:size], "big") ^ int.from_bytes(b[:size], "big")
+    return differing.to_bytes(size, "big")
 
 
 def _in_step_again(old: bytes, i: int, new: bytes, j: int) -> tuple[int, int]:
     """The nearest positions found from which both sides agree again; both ends if none."""
-    for skip in _IN_PLACE:  # a counter or an id was overwritten: by far the commonest change
-        anchor = old[i + skip : i + skip + _ANCHOR]
-        if len(anchor) == _ANCHOR and new.startswith(anchor, j + skip):
-            return _pull_back(old, i, i + skip, new, j, j + skip)
+    if i == len(old) or j == len(new):
+        return len(old), len(new)
+    # A counter or an id was overwritten: by far the commonest change.
+    skip = _unlike(old, i, new, j, _OVERWRITTEN).find(_ALIKE)
+    if skip >= 0:
+        return i + skip, j + skip
     farthest = max(len(new) // 4, 1 << 11)  # what moved further makes a delta that hardly pays
     for skip, most in _SEARCHES:
         window = min(most, farthest)
