@@ -56,9 +56,9 @@ def lines(sizes: Sizes) -> list[Line]:
 def _steps(sizes: Sizes) -> list[Line]:
     section = "Steps"
     return [
-        Line(section, "step of a graph in memory, `run`, CPU", "graph", "cpu_us", "µs", 30,
+        Line(section, "step of a graph in memory, CPU", "graph", "cpu_us", "µs", 30,
              peers=(LANGGRAPH,)),
-        Line(section, "the same, over LangGraph", "graph", "cpu_us", "µs", 12, "times", LANGGRAPH),
+        Line(section, "step of a graph in memory, CPU, beside LangGraph", "graph", "cpu_us", "µs", 12, "times", LANGGRAPH),
         Line(section, "step of a graph in memory, events followed, CPU", "graph", "cpu_us", "µs", 60,
              ours="holdfast, events", peers=("LangGraph, events",)),
         Line(section, "100 runs at once, durable steps a second", "runs at once", "steps_per_s",
@@ -106,7 +106,7 @@ def _long(sizes: Sizes) -> list[Line]:
              "MB", 170, ours=AWAITED),
         Line(section, f"fork of {checkpoints:,} checkpoints, CPU", "fork", f"cpu_ms@{checkpoints}", "ms", 2,
              peers=(LANGGRAPH, DBOS)),
-        Line(section, f"the same, over {few} checkpoints, CPU", "fork", f"cpu_ms@{checkpoints}", "ms",
+        Line(section, f"fork of {checkpoints:,}, beside one of {few}, CPU", "fork", f"cpu_ms@{checkpoints}", "ms",
              1.5, "growth", f"cpu_ms@{few}"),
         Line(section, f"`get_last_verified_checkpoint`, {most:,} checkpoints, CPU",
              "last verified", f"cpu_ms@{most}", "ms", 1.5, "growth", f"cpu_ms@{least}"),
@@ -114,7 +114,7 @@ def _long(sizes: Sizes) -> list[Line]:
              "ms", 50, "beyond", "plain calls"),
         Line(section, f"pipeline of {length} steps, for each, CPU", "pipeline", f"cpu_us@{length}",
              "µs", 80),
-        Line(section, f"the same, over {short} steps", "pipeline", f"cpu_us@{length}", "µs", 1.2,
+        Line(section, f"pipeline of {length} steps, beside one of {short}, CPU", "pipeline", f"cpu_us@{length}", "µs", 1.2,
              "growth", f"cpu_us@{short}"),
     ]  # fmt: skip
 
@@ -130,7 +130,7 @@ def _large(sizes: Sizes) -> list[Line]:
              SAVER),
         Line(section, "save of 1 MB, one message changed", "tiny change", "save_ms", "ms", 0.8,
              "beyond", "floor", peers=(SAVER,)),
-        Line(section, "1 MB and 50 such saves: bytes", "tiny change", "disk_mb", "MB", 1.1,
+        Line(section, "1 MB and 50 saves with one message changed: bytes", "tiny change", "disk_mb", "MB", 1.1,
              peers=(SAVER,)),
     ]  # fmt: skip
 
@@ -164,13 +164,16 @@ def _agents(sizes: Sizes) -> list[Line]:
         section, workload = "LangGraph agents on our saver", f"agents {place}"
         made += [
             Line(section, f"{place}, {turns:,} turns", workload, "all_s", "s", 1, "over", saver),
-            Line(section, f"{place}, the slowest tenth of them", workload, "slowest", "×", 1,
-                 peers=()),
+            Line(section, f"{place}, the slowest tenth of them, over {saver}", workload, "slowest",
+                 "×", 1),
+            Line(section, f"{place}, `get_state` after them, cold", workload, "get_state_cold_ms",
+                 "ms", 1, "over", saver),
+            Line(section, f"{place}, the last 20 of `get_state_history`, cold", workload,
+                 "history_20_cold_ms", "ms", 1, "over", saver),
             Line(section, f"{place}, {turns:,} turns: bytes", workload, "disk_mb", "MB",
                  fewer * share, "times", saver),
             Line(section, f"{place}, {threads} threads at once, turns a second", workload,
-                 "turns_per_s", "/s", faster, "times", f"Async{saver}",
-                 more=True),
+                 "turns_per_s", "/s", faster, "times", f"Async{saver}", more=True),
         ]  # fmt: skip
     return made
 
@@ -182,7 +185,7 @@ def _trust(sizes: Sizes) -> list[Line]:
                1.15, "over", "plain", ours="encrypted") for size in (1, 100)),
         Line(section, f"{sizes.files:,} files of 250 KB, verified", "files", "seconds", "s", 0.6,
              "over", "hashlib"),
-        Line(section, "the same, seen before", "files", "seconds", "s", 0.3, "over", "holdfast",
+        Line(section, f"{sizes.files:,} files that were verified before", "files", "seconds", "s", 0.3, "over", "holdfast",
              ours="holdfast, cached"),
     ]  # fmt: skip
 

@@ -32,13 +32,14 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from tests.servers import postgres
 
 from bench.inputs import MB, State, chat
-from bench.report import MS, Measured, interleave
+from bench.report import MS, Measured, clocked, interleave, over
 from bench.server_systems import postgres_bytes
 from bench.systems import bytes_on_disk
 from holdfast.integrations.langgraph import HoldfastSaver
 
 PARTS: Final = 10  # of a conversation, to see how its length matters
 TURNS_AT_ONCE: Final = 10  # of each of the threads that run at the same time
+READS: Final = 5
 HISTORY: Final = 20  # states that are asked for
 OURS: Final = "holdfast"
 
@@ -77,43 +78,52 @@ def _conversation(place: Place, directory: Path, turns: int) -> Measured:
                 start = perf_counter()
                 agent.invoke(_person(said, turn), _config("long"), durability="sync")
                 taken[name].append(perf_counter() - start)
-        hot = {name: _read(agent) for name, agent in agents.items()}
+        hot = [{name: _read(agent) for name, agent in agents.items()} for _ in range(READS)]
+    sizes = {name: place.size(url) for name, url in urls.items()}
+    cold = [{name: _read_cold(place.savers[name](url)) for name, url in urls.items()} for _ in hot]
     measured = Measured()
-    states = []
-    for name, url in urls.items():
-        size = place.size(url)
-        with place.savers[name](url) as saver:
-            agent = _agent(said).compile(checkpointer=saver)
-            agent.get_state(_config("nobody"))
-            cold = _read(agent)
-            states.append(agent.get_state(_config("long")).values["messages"])
+    for name in urls:
         parts = [median(part) * MS for part in _parts(taken[name])]
         measured[name] = {
             "all_s": [sum(taken[name])],
-            "disk_mb": [size / MB],
-            "get_state_ms": [hot[name][0]],
-            "get_state_cold_ms": [cold[0]],
-            f"history_{HISTORY}_ms": [hot[name][1]],
-            f"history_{HISTORY}_cold_ms": [cold[1]],
+            "disk_mb": [sizes[name] / MB],
+            "get_state_ms": [read[name].state for read in hot],
+            "get_state_cold_ms": [read[name].state for read in cold],
+            f"history_{HISTORY}_ms": [read[name].history for read in hot],
+            f"history_{HISTORY}_cold_ms": [read[name].history for read in cold],
             **{f"turn_ms@{n * turns // PARTS}": [part] for n, part in enumerate(parts[:PARTS], 1)},
         }
+    states = [read.messages for read in cold[0].values()]
     assert all(state == states[0] for state in states), "the savers hold the same conversation"
     theirs = next(name for name in measured if name != OURS)
-    tenths = [name for name in measured[OURS] if name.startswith("turn_ms@")]
-    ratios = [measured[OURS][tenth][0] / measured[theirs][tenth][0] for tenth in tenths]
-    measured[OURS]["slowest"] = [max(ratios)]
+    turn_by_turn = list(map(over, taken[OURS], taken[theirs]))
+    measured[OURS]["slowest"] = [max(map(median, _parts(turn_by_turn)))]
     return measured
 
 
-def _read(agent: Any) -> tuple[float, float]:
-    """Milliseconds that the newest state takes, and the last ones."""
-    start = perf_counter()
-    agent.get_state(_config("long"))
-    middle = perf_counter()
-    found = list(agent.get_state_history(_config("long"), limit=HISTORY))
-    end = perf_counter()
-    assert found, "the thread was saved"
-    return (middle - start) * MS, (end - middle) * MS
+class Read(NamedTuple):
+    """Milliseconds that the newest state takes, and the last ones; and what was said."""
+
+    state: float
+    history: float
+    messages: list[BaseMessage]
+
+
+def _read(agent: Any) -> Read:
+    with clocked() as newest:
+        found = agent.get_state(_config("long"))
+    with clocked() as last:
+        history = list(agent.get_state_history(_config("long"), limit=HISTORY))
+    assert history, "the thread was saved"
+    return Read(newest.seconds * MS, last.seconds * MS, found.values["messages"])
+
+
+def _read_cold(opened: AbstractContextManager[Any]) -> Read:
+    """By a fresh saver, which has connected."""
+    with opened as saver:
+        agent = _agent([]).compile(checkpointer=saver)
+        agent.get_state(_config("nobody"))
+        return _read(agent)
 
 
 def _parts(values: list[float]) -> list[list[float]]:

@@ -180,12 +180,16 @@ def _missed(lines: list[dict[str, Any]]) -> Iterator[str]:
     if missed:
         yield from ("", "## Missed goals", "")
         yield "Where the time goes: the functions that take most, of the work that was timed."
+    shown: list[Any] = []
     for line in missed:
         yield from ("", f"### {line['name']}", "")
         yield f"{_value(line['holdfast'], line['unit'])}, goal {line['goal']}: {_result(line)}."
         if line["takes"]:
             yield line["takes"]
-        if line.get("profile"):
+        if line.get("profile") and line["profile"] in shown:
+            yield "The profile is the one above."
+        elif line.get("profile"):
+            shown.append(line["profile"])
             yield from ("", "| share | calls | function |", "|---|---|---|")
             for each in line["profile"]:
                 yield f"| {each['share']:.0%} | {each['calls']:,} | `{each['function']}` |"
