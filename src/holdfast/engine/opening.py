@@ -97,11 +97,14 @@ def _checked_labels(labels: Mapping[str, str]) -> dict[str, str] | None:
 
 def equipped(core: Core, make: Make, options: Options | None = None) -> Make:
     """Programs that tell the time as the journals do, and are as strict as the options say."""
+    journals = core.journals
+    apart = not journals.is_readable and not core.withholding.by_path
 
     def made() -> Program:
         program = make()
-        program.clock = core.journals.clock
-        program.stored_form = core.journals.stored_form
+        program.clock = journals.clock
+        program.stored_form = journals.stored_form
+        program.codec = journals if apart else None
         program.strict = options is not None and options.strict
         return program
 

@@ -182,8 +182,13 @@ class Stored:
 class Codec(Protocol):
     """Encodes and decodes values in the packed form."""
 
-    encode: Callable[[Any], bytes]
-    decode: Callable[[bytes], Any]
+    @property
+    def encode(self) -> Callable[[Any], bytes]:
+        """Encodes a value. Raises `SerializeError`."""
+
+    @property
+    def decode(self) -> Callable[[bytes], Any]:
+        """Decodes it again, all of it newly made."""
 
 
 class StaleStepError(HoldfastError):

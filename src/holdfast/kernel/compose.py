@@ -129,7 +129,11 @@ def encode(
 
     `owner` is that of a run that is about to begin.
     """
-    encoding = core.withholding.encode(run, state, root, owner)
+    return bounded(core, run, core.withholding.encode(run, state, root, owner))
+
+
+def bounded(core: Core, run: str, encoding: bytes) -> bytes:
+    """The encoding. Raises `StateTooLargeError`, and warns once if it is large."""
     size = len(encoding)
     if size > core.settings.max_state_bytes:
         raise StateTooLargeError(run, size, core.settings.max_state_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -11,6 +12,7 @@ from holdfast.engine.resume.history import History
 from holdfast.engine.walking import versions
 from holdfast.migrations import Place, whole
 from holdfast.model import Entry, checkpoint_id
+from holdfast.pipeline.outputs import INPUT, STEPS, Outputs, Seen, looked_at
 from holdfast.pipeline.pipeline_plan import PipelinePlan
 
 
@@ -29,6 +31,19 @@ class With(Stored):
         if isinstance(state, With):
             return cls(state.base, {**state.outputs, **more})
         return cls(state, dict(more))
+
+    @property
+    def seen(self) -> Mapping[str, Any]:
+        """The state, of which only that is decoded which is looked at; a new copy each time."""
+        if not isinstance(self.base, Outputs):
+            return dict(self.value())
+        before, made = self.base.seen, self.outputs
+
+        def output(name: str) -> Any:
+            return made[name].value() if name in made else before[STEPS][name]
+
+        names = ChainMap(dict(made), before[STEPS])
+        return looked_at(lambda: before[INPUT], Seen(names, output, lambda: self.value()[STEPS]))
 
     def value(self) -> Any:
         """The state as plain data."""

@@ -125,7 +125,7 @@ class _Function(Condition):
         self.words = f"{getattr(fn, '__name__', 'function')}()"
 
     def holds(self, scope: Scope) -> bool:
-        state = {root: deepcopy(scope.get(root)) for root in references.ROOTS}
+        state = {root: deepcopy(scope.plain(root)) for root in references.ROOTS}
         try:
             return bool(self._fn(state, **deepcopy(self._parameters)))
         except Exception as error:

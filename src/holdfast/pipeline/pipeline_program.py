@@ -26,6 +26,7 @@ from holdfast.errors import (
 from holdfast.model import CheckpointType, Entry, Kind, Status
 from holdfast.pipeline.branch_outputs import With, outputs_of
 from holdfast.pipeline.conditions import ALWAYS
+from holdfast.pipeline.outputs import Outputs, handed_on
 from holdfast.pipeline.pipeline_plan import FAILURE, PipelinePlan
 from holdfast.pipeline.references import Scope
 from holdfast.pipeline.results import PipelineResult
@@ -85,8 +86,14 @@ class PipelineProgram(WalkingProgram):
         """Nothing: steps are given data of the state, which has no type."""
 
     def show(self, task: Task, stored: Stored) -> Callable[[], Any]:
+        if isinstance(stored, Outputs):
+            return stored.copies_of(task.name)
         in_branch = bool(self._busy[task.key][0].path)
         return lambda: stored.value() if in_branch else stored.value()["steps"][task.name]
+
+    def outcome_of(self, task: Task, value: Any) -> Any:
+        made = super().outcome_of(task, value)
+        return made.value() if isinstance(made, Outputs) else made
 
     def accept(self, task: Task, value: Any, stored: Stored | None = None) -> None:
         if task.key.endswith(_DELAY):
@@ -126,7 +133,7 @@ class PipelineProgram(WalkingProgram):
     def revive_result(self, data: Any) -> PipelineResult:
         assert self._main is not None
         steps = data["steps"]
-        output = _outputs(self._main.before, steps)
+        output = handed_on(self._main.before, steps)
         return PipelineResult(steps, run_id=self.run_id, status="completed", output=output)
 
     @property
@@ -139,7 +146,7 @@ class PipelineProgram(WalkingProgram):
     ) -> PipelineResult:
         """The result of a run that stopped before its end."""
         assert self._main is not None
-        output = _outputs(self._main.before, self._main.state.value()["steps"])
+        output = handed_on(self._main.before, self._main.state.value()["steps"])
         return PipelineResult(
             self.state["steps"],
             run_id=self.run_id,
@@ -176,6 +183,11 @@ class PipelineProgram(WalkingProgram):
     def outcome(self, walk: Walk, task: Task, value: Any) -> Any:
         if walk.path:
             return value
+        known = self._apart(walk)
+        made = None if known is None else known.adding(task.name, value)
+        if made is not None:
+            return made
+        self.codec = None  # something is carried along that is not stored
         state = walk.state.value()
         state["steps"].pop(task.name, None)  # the last to finish stands last
         state["steps"][task.name] = value
@@ -185,9 +197,12 @@ class PipelineProgram(WalkingProgram):
         first = self._plan.paths[task.name][0]
         if first.condition is ALWAYS:
             return list(first.targets)
-        state = walk.state.value()
-        output = recorded if walk.path else recorded["steps"][task.name]
-        state["steps"][task.name] = self.stored_form(output)
+        if isinstance(recorded, Outputs):
+            state = recorded.seen
+        else:
+            state = walk.state.value()
+            output = recorded if walk.path else recorded["steps"][task.name]
+            state["steps"][task.name] = self.stored_form(output)
         try:
             return self._decided(task.name, state)
         except RunError:  # the step is done: it is saved, and the run fails after it
@@ -208,7 +223,7 @@ class PipelineProgram(WalkingProgram):
     def moved(self, walk: Walk, name: str, stored: Stored) -> Stored:
         if not walk.path:
             self._beside.clear()
-            return stored
+            return stored.settle() if isinstance(stored, Outputs) else stored
         if name in self._plan.loops:
             then = self._times.get(visit_key(walk, name))
             walk.since.setdefault(name, self.clock.now() if then is None else then)
@@ -292,11 +307,12 @@ class PipelineProgram(WalkingProgram):
         policy: StepPolicy,
         *more: Any,
     ) -> Task:
-        state, before = walk.state, walk.before
+        state, before = self._apart(walk) or walk.state, walk.before
 
         def arguments() -> tuple[Any, ...]:
+            seen = state.seen if isinstance(state, Outputs | With) else state.value()
             try:
-                return self._data(step.id, before, state.value()), *more
+                return self._data(step.id, before, seen), *more
             except UnresolvedError:
                 if not more:
                     raise
@@ -308,11 +324,18 @@ class PipelineProgram(WalkingProgram):
             return Task(key, step.id, partial(_raise, error), policy=INLINE)
         return Task(key, step.id, fn, first, policy=policy, fresh=arguments)
 
-    def _data(self, name: str, before: tuple[str, ...], state: dict[str, Any]) -> Any:
+    def _apart(self, walk: Walk) -> Outputs | None:
+        """The state of the main walk with its outputs apart, if they can be encoded so."""
+        state = walk.state
+        if self.codec is not None and not walk.path and not isinstance(state, Outputs):
+            state = walk.state = Outputs.of(state.value(), self.codec) or state
+        return state if isinstance(state, Outputs) else None
+
+    def _data(self, name: str, before: tuple[str, ...], state: Mapping[str, Any]) -> Any:
         inputs = self._plan.inputs[name]
         if inputs is not None and self._plan.nodes[name].question is None:
             return inputs.render(Scope(state, self._plan.parameters))
-        return _outputs(before, state["steps"]) if before else state["pipeline_input"]
+        return handed_on(before, state["steps"]) if before else state["pipeline_input"]
 
     def _fail(self, key: str, failure: dict[str, Any]) -> None:
         step = key.removesuffix(_FALLBACK)
@@ -326,7 +349,7 @@ class PipelineProgram(WalkingProgram):
         passed_over = step.continue_on_error and not (failed and failed["again"])
         return falls_back or bool(passed_over)
 
-    def _decided(self, name: str, state: dict[str, Any]) -> list[str]:
+    def _decided(self, name: str, state: Mapping[str, Any]) -> list[str]:
         """Where the first path leads whose condition is true."""
         scope = Scope(state, self._plan.parameters)
         paths = self._plan.paths[name]
@@ -344,13 +367,6 @@ class PipelineProgram(WalkingProgram):
         kind = CheckpointType.MANUAL_CHECKPOINT.value
         index = self._steps - 1 if self._steps else None
         return Record(Kind.CHECKPOINT, step, walk.state.value(), facts, index=index, type=kind)
-
-
-def _outputs(names: tuple[str, ...], steps: Mapping[str, Any]) -> Any:
-    """The output of a step; where several led here, theirs by id."""
-    if len(names) == 1:
-        return steps.get(names[0])
-    return {name: steps[name] for name in names if name in steps} or None
 
 
 def _told(step: Step, failed: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from holdfast.errors import UnresolvedError
+from holdfast.pipeline.outputs import Seen
 from holdfast.pipeline.problems import Nearest, Problems, WrongError, shown
 
 MAX_PARTS: Final = 32
@@ -37,8 +38,13 @@ class Scope:
         self._defaults = parameters
 
     def get(self, root: str) -> Any:
-        """Everything below one of `ROOTS`."""
+        """Everything below one of `ROOTS`, to be looked at."""
         return self._parameters if root == "parameters" else self._state[root]
+
+    def plain(self, root: str) -> Any:
+        """Everything below one of `ROOTS`, to be handed on."""
+        found = self.get(root)
+        return found.whole() if isinstance(found, Seen) else found
 
     @cached_property
     def _parameters(self) -> dict[str, Any]:
@@ -57,7 +63,7 @@ class Reference(NamedTuple):
     def look_up(self, scope: Scope) -> Any:
         """The value. Raises `UnresolvedError` where there is none."""
         root, *rest = self.parts
-        value = scope.get(root)
+        value = scope.get(root) if rest else scope.plain(root)
         try:
             for number, part in enumerate(rest, 1):
                 value = _within(value, part, self, number)

@@ -18,7 +18,7 @@ from holdfast.codec.meta import (
 )
 from holdfast.engine import events as ev
 from holdfast.engine.options import Options
-from holdfast.engine.program import FlowInfo, Record
+from holdfast.engine.program import FlowInfo, Record, Stored
 from holdfast.engine.run.hold import Hold
 from holdfast.errors import CheckpointSaveError, HoldfastError
 from holdfast.kernel import compose
@@ -137,11 +137,15 @@ class Recorder:
 
     def draft(self, record: Record, duration: float | None = None) -> Draft:
         """A record as an entry to be. Raises `SerializeError`, `StateTooLargeError`."""
-        root = "state" if record.kind == Kind.CHECKPOINT else f"result of {record.step}"
+        if isinstance(record.value, Stored):
+            encoding = compose.bounded(self._core, self._run, record.value.encoding)
+        else:
+            root = "state" if record.kind == Kind.CHECKPOINT else f"result of {record.step}"
+            encoding = compose.encode(self._core, self._run, record.value, root)
         draft = Draft(
             record.kind.value,
             record.status.value,
-            compose.encode(self._core, self._run, record.value, root),
+            encoding,
             step=record.step,
             step_index=record.index,
             type=record.type,

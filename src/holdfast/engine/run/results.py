@@ -46,7 +46,9 @@ class Results:
             record.meta = {**record.meta, **done.claims}
         draft = self._run.recorder.draft(record, done.duration)
         assert draft.encoding is not None
-        stored = Stored(draft.encoding, self._run.core.journals.decode)
+        stored = record.value
+        if not isinstance(stored, Stored):
+            stored = Stored(draft.encoding, self._run.core.journals.decode)
         return Good(done, draft, stored, self._run.program.revive(done.task, stored))
 
     async def save(self, good: list[Good]) -> list[tuple[Task, StepFailedError]]:
