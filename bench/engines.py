@@ -1,4 +1,4 @@
-"""The engines that are compared: each runs the same steps, on a path of its own.
+"""The engines that are compared, and holdfast's: each runs the same steps, on a path of its own.
 
 Every engine waits for the disk: SQLite with `synchronous=FULL`. Nothing is imported before an engine
 is made, so that a fresh process that resumes a run pays for its own engine only.
@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
-import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, ClassVar, Final, TypedDict
+from typing import Any, ClassVar, Final
 
 State = dict[str, Any]
 
@@ -126,7 +125,7 @@ class HoldfastGraph(Awaiting):
 
     def __init__(self, path: Path, job: Job) -> None:
         super().__init__(path, job)
-        module = _import("holdfast.graph")
+        module = imported("holdfast.graph")
         graph = module.Graph(Document)
         names = [f"node-{number}" for number in range(job.steps)]
         for number, name in enumerate(names):
@@ -135,7 +134,7 @@ class HoldfastGraph(Awaiting):
             graph.add_edge(name, following)
         self._app = graph.set_entry(names[0]).compile()
         self._checkpointer = (
-            None if path == NOWHERE else _import("holdfast").Checkpointer(_url(path))
+            None if path == NOWHERE else imported("holdfast").Checkpointer(url_of(path))
         )
 
     async def run(self, run: str) -> None:
@@ -147,7 +146,7 @@ class HoldfastGraph(Awaiting):
             await self._app.run(Document(**self.job.start), **stored)
 
     async def resume(self, run: str) -> bool:
-        missing = _import("holdfast.errors").CheckpointNotFoundError
+        missing = imported("holdfast.errors").CheckpointNotFoundError
         try:
             await self._app.resume(run, store=self._checkpointer)
         except missing:
@@ -186,14 +185,14 @@ class HoldfastWorkflow(Awaiting):
 
         self._flow = _holdfast_flow(work)
         durability = "sync" if job.waits else "async"
-        self._checkpointer = _import("holdfast").Checkpointer(_url(path))
-        self._engine = _import("holdfast").Engine(self._checkpointer, durability=durability)
+        self._checkpointer = imported("holdfast").Checkpointer(url_of(path))
+        self._engine = imported("holdfast").Engine(self._checkpointer, durability=durability)
 
     async def run(self, run: str) -> None:
         await self._engine.run(self._flow(steps=self.job.steps), run_id=run)
 
     async def resume(self, run: str) -> bool:
-        missing = _import("holdfast.errors").CheckpointNotFoundError
+        missing = imported("holdfast.errors").CheckpointNotFoundError
         try:
             await self._engine.resume(run, flow=self._flow)
         except missing:
@@ -214,8 +213,8 @@ class HoldfastBlocking(Engine):
     def __init__(self, path: Path, job: Job) -> None:
         self._steps = job.steps
         self._flow = _holdfast_flow(job.work)
-        self._checkpointer = _import("holdfast").Checkpointer(_url(path))
-        self._engine = _import("holdfast").Engine(self._checkpointer)
+        self._checkpointer = imported("holdfast").Checkpointer(url_of(path))
+        self._engine = imported("holdfast").Engine(self._checkpointer)
 
     def times(self, runs: Sequence[str]) -> list[float]:
         taken = []
@@ -229,193 +228,8 @@ class HoldfastBlocking(Engine):
         asyncio.run(self._checkpointer.close())
 
 
-class Channels(TypedDict):
-    """The state of LangGraph's graph."""
-
-    messages: list[State]
-    turn: int
-    model: str
-    number: int
-
-
-class LangGraph(Awaiting):
-    """A `StateGraph`, its nodes in a line; each step is saved before the next begins."""
-
-    needs = ("langgraph.graph", "langgraph.checkpoint.sqlite", "aiosqlite")
-    durability: ClassVar[str | None] = "sync"
-    followed: ClassVar[bool] = False
-
-    def __init__(self, path: Path, job: Job) -> None:
-        super().__init__(path, job)
-        self._db: Any = None
-        graph = _import("langgraph.graph")
-        self.graph = self._built(graph).compile(checkpointer=self.runner.run(self._saver(path)))
-        self._options = {} if path == NOWHERE else {"durability": self.durability}
-
-    async def run(self, run: str) -> None:
-        await self._invoke(run, {**self.job.start, "number": 0})
-
-    async def resume(self, run: str) -> bool:
-        known = bool((await self.graph.aget_state(self._config(run))).next)
-        await (self._invoke(run, None) if known else self.run(run))
-        return known
-
-    def close(self) -> None:
-        if self._db is not None:
-            self.runner.run(self._db.close())
-        super().close()
-
-    async def _saver(self, path: Path) -> Any:
-        if path == NOWHERE:
-            return None
-        if path == MEMORY:
-            return _import("langgraph.checkpoint.memory").InMemorySaver()
-        self._db = await _import("aiosqlite").connect(path)
-        saver = _import("langgraph.checkpoint.sqlite.aio").AsyncSqliteSaver(self._db)
-        await saver.setup()  # which sets WAL
-        await self._db.execute("PRAGMA synchronous=FULL")
-        return saver
-
-    async def _invoke(self, run: str, given: State | None) -> None:
-        if self.followed:
-            async for _ in self.graph.astream(given, self._config(run), **self._options):
-                pass
-        else:
-            await self.graph.ainvoke(given, self._config(run), **self._options)
-
-    def _config(self, run: str) -> Any:
-        return {"configurable": {"thread_id": run}, "recursion_limit": self.job.steps + 10}
-
-    def _built(self, graph: Any) -> Any:
-        built = graph.StateGraph(Channels)
-        names = [f"node-{number}" for number in range(self.job.steps)]
-        for number, name in enumerate(names):
-            built.add_node(name, self._node(number))
-        for name, following in zip([graph.START, *names], [*names, graph.END], strict=True):
-            built.add_edge(name, following)
-        return built
-
-    def _node(self, number: int) -> Any:
-        async def node(state: Channels) -> State:
-            return self.job.work(number)
-
-        return node
-
-
-class LangGraphFollowed(LangGraph):
-    """The same, its events consumed."""
-
-    followed = True
-
-
-class LangGraphLoop(LangGraph):
-    """One node that is run again and again, which costs LangGraph less than a long line of nodes."""
-
-    def _built(self, graph: Any) -> Any:
-        async def node(state: Channels) -> State:
-            return {**self.job.work(state["number"]), "number": state["number"] + 1}
-
-        def onward(state: Channels) -> Any:
-            return "node" if state["number"] < self.job.steps else graph.END
-
-        built = graph.StateGraph(Channels)
-        built.add_node("node", node)
-        built.add_edge(graph.START, "node")
-        built.add_conditional_edges("node", onward, ["node", graph.END])
-        return built
-
-
-class LangGraphLoopDefault(LangGraphLoop):
-    """As LangGraph comes: a step is saved while the next one runs."""
-
-    durability = None
-
-
-class DBOS(Awaiting):
-    """A workflow of `DBOS`, on its SQLite system database as it comes."""
-
-    needs = ("dbos",)
-    wal: ClassVar[bool] = False
-
-    def __init__(self, path: Path, job: Job) -> None:
-        super().__init__(path, job)
-        self._dbos = _import("dbos")
-        self._flow = _dbos_flow(self._dbos, job.work)
-        if self.wal:
-            db = sqlite3.connect(path)
-            db.execute("PRAGMA journal_mode=WAL")  # which stays with the file
-            db.close()
-        self._dbos.DBOS(
-            config={"name": "bench", "system_database_url": _url(path), "log_level": "ERROR"}
-        )
-        self._dbos.DBOS.launch()  # which starts to recover what a dead process left
-
-    async def run(self, run: str) -> None:
-        with self._dbos.SetWorkflowID(run):
-            await self._flow(self.job.steps)
-
-    async def resume(self, run: str) -> bool:
-        try:
-            handle = await self._dbos.DBOS.retrieve_workflow_async(run)
-        except self._dbos.error.DBOSNonExistentWorkflowError:
-            await self.run(run)
-            return False
-        await handle.get_result(polling_interval_sec=0.01)  # instead of its 1 s
-        return True
-
-    def fork(self, run: str, steps: int) -> None:
-        """Copy a run up to that step, into a queue whose runs nobody executes."""
-        self._dbos.DBOS.fork_workflow(run, steps, queue_name="nobody")
-
-    def list(self, limit: int, status: str | None) -> object:
-        """The newest runs, or those with a status."""
-        return self._dbos.DBOS.list_workflows(limit=limit, status=status, sort_desc=True)
-
-    def close(self) -> None:
-        self._dbos.DBOS.destroy(destroy_registry=True)
-        super().close()
-
-
-class DBOSWithWAL(DBOS):
-    """The same, its database set to WAL beforehand, which DBOS does not do."""
-
-    wal = True
-
-
-WORKFLOWS: Final[dict[str, type[Awaiting]]] = {
-    "holdfast, awaited": HoldfastWorkflow,
-    "LangGraph": LangGraphLoopDefault,
-    "LangGraph, sync": LangGraphLoop,
-    "DBOS": DBOS,
-    "DBOS, WAL": DBOSWithWAL,
-}
-"""Those that can run many at once and resume after a crash."""
-
-ENGINES: Final[dict[str, type[Engine]]] = {"holdfast": HoldfastBlocking, **WORKFLOWS}
-
-GRAPHS: Final[dict[str, type[Awaiting]]] = {"holdfast": HoldfastGraph, "LangGraph": LangGraph}
-
-
-def installed(kind: type[Engine]) -> bool:
-    """Whether what the engine needs is there."""
-    return all(
-        importlib.util.find_spec(name.partition(".")[0]) and importlib.util.find_spec(name)
-        for name in kind.needs
-    )
-
-
-def left_out() -> list[str]:
-    """Why engines are left out, in words; empty if all are compared."""
-    return [
-        f"{' or '.join(kind.needs)} is not installed, so {kind.__name__} is left out; "
-        "`pip install -e . --group bench` to compare with it"
-        for kind in (HoldfastGraph, HoldfastWorkflow, LangGraph, DBOS)
-        if not installed(kind)
-    ]
-
-
 def _holdfast_flow(work: Callable[[int], object]) -> Any:
-    module = _import("holdfast.workflow")
+    module = imported("holdfast.workflow")
 
     def flow(steps: int) -> Generator[Any, Any, None]:
         for number in range(steps):
@@ -424,22 +238,9 @@ def _holdfast_flow(work: Callable[[int], object]) -> Any:
     return module.workflow("bench")(flow)
 
 
-def _dbos_flow(dbos: Any, work: Callable[[int], State]) -> Any:
-    async def step(number: int) -> State:
-        return work(number)
-
-    recorded = dbos.DBOS.step()(step)
-
-    async def flow(steps: int) -> None:
-        for number in range(steps):
-            await recorded(number)
-
-    return dbos.DBOS.workflow()(flow)
-
-
-def _url(path: Path) -> str:
+def url_of(path: Path) -> str:
     return "memory://" if path == MEMORY else f"sqlite:///{path}"
 
 
-def _import(module: str) -> Any:
+def imported(module: str) -> Any:
     return importlib.import_module(module)

@@ -16,24 +16,19 @@ from typing import Any, Final
 
 import holdfast as hf
 from bench.engines import (
-    ENGINES,
-    GRAPHS,
     MEMORY,
     NOWHERE,
-    WORKFLOWS,
     Awaiting,
     Engine,
     HoldfastGraph,
     HoldfastGraphFollowed,
     Job,
-    LangGraph,
-    LangGraphFollowed,
     PlainCalls,
     State,
-    installed,
 )
 from bench.fresh import interpreter_seconds, restart
 from bench.inputs import KB, Step, fresh_steps, state, tiny_changes
+from bench.peers import ENGINES, GRAPHS, WORKFLOWS, LangGraph, LangGraphFollowed, installed
 from bench.report import MS, US, Trial, clocked
 from bench.systems import Floor, cycle
 from holdfast.telemetry import Metrics

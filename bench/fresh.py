@@ -23,7 +23,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-from bench.engines import ENGINES, Awaiting, Engine, HoldfastGraph, Job, State
+from bench.engines import Awaiting, Engine, HoldfastGraph, Job, State
+from bench.peers import ENGINES
 from bench.report import MS, clocked
 
 HOME: Final = Path(__file__).parents[1]

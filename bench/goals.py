@@ -14,10 +14,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
-from bench.engines import ENGINES, installed, left_out
 from bench.fresh import syncs_per_save, syncs_per_step
 from bench.inputs import KB, MB
 from bench.line import OURS, Line
+from bench.peers import ENGINES, installed, left_out
 from bench.report import (
     PROFILE,
     Measured,
@@ -185,8 +185,8 @@ def _trust(sizes: Sizes) -> list[Line]:
                1.15, "over", "plain", ours="encrypted") for size in (1, 100)),
         Line(section, f"{sizes.files:,} files of 250 KB, verified", "files", "seconds", "s", 0.6,
              "over", "hashlib"),
-        Line(section, f"{sizes.files:,} files that were verified before", "files", "seconds", "s", 0.3, "over", "holdfast",
-             ours="holdfast, cached"),
+        Line(section, f"{sizes.files:,} files that were verified before", "files", "seconds", "s",
+             0.3, "over", "holdfast", ours="holdfast, cached"),
     ]  # fmt: skip
 
 
@@ -223,21 +223,19 @@ def measure(sizes: Sizes, parent: Path, only: str = "") -> dict[str, Any]:
             own.mkdir()
             try:
                 results[name] = work.measured(own, sizes)
-            except Exception as error:  # noqa: BLE001 - a server that is not there, a peer that fails: named
+            except Exception as error:  # noqa: BLE001 - whatever a peer or a server raises: named
                 missing.append(f"{name} was not measured: {type(error).__name__}: {error}")
                 print(missing[-1])
                 continue
             print_measured(name, results[name])
-            for line in wanted:
-                missed = line.workload == name and line.outcome(results[name])["met"] is False
-                if missed and isinstance(work, Workload) and (name, line.ours) not in profiles:
-                    profiles[name, line.ours] = _profile(name, line.ours, sizes, directory)
-    outcomes = []
-    for line in wanted:
-        outcome = line.outcome(results.get(line.workload, Measured()))
+            missed = [line for line in wanted if line.workload == name]
+            missed = [line for line in missed if line.outcome(results[name])["met"] is False]
+            for ours in {line.ours for line in missed}:
+                profiles[name, ours] = _profile(name, ours, sizes, directory)
+    outcomes = [line.outcome(results.get(line.workload, Measured())) for line in wanted]
+    for line, outcome in zip(wanted, outcomes, strict=True):
         if outcome["met"] is False:
-            outcome["profile"] = profiles.get((line.workload, line.ours), [])
-        outcomes.append(outcome)
+            outcome["profile"] = profiles[line.workload, line.ours]
     print()
     print_lines(outcomes)
     for reason in missing:
@@ -279,7 +277,8 @@ def _durability(directory: Path) -> dict[str, dict[str, float | None]]:
 def _profile(name: str, ours: str, sizes: Sizes, directory: Path) -> list[dict[str, Any]]:
     """The functions that take longest, of one more trial: what was timed last in it."""
     work = workloads(QUICK if sizes is FULL else sizes)[name]
-    assert isinstance(work, Workload)
+    if not isinstance(work, Workload):
+        return []
     with tempfile.TemporaryDirectory(dir=directory) as fresh:
         file, own = Path(fresh) / "profile", Path(fresh) / "own"
         own.mkdir()

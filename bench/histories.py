@@ -16,9 +16,10 @@ from statistics import median
 from typing import Any, Final
 
 import holdfast as hf
-from bench.engines import DBOS, WORKFLOWS, Job, LangGraphLoop, installed
+from bench.engines import Job
 from bench.fresh import die, finish
 from bench.inputs import KB, State, fresh_steps
+from bench.peers import DBOS, WORKFLOWS, LangGraphLoop, installed
 from bench.report import MS, US, Trial, clocked
 from holdfast.evidence import Evidence, EvidencePack, EvidenceType
 from holdfast.manager import CheckpointManager

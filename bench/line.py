@@ -72,9 +72,6 @@ class Line:
     def outcome(self, found: Measured) -> dict[str, Any]:
         """What was measured, for the JSON: ours, those beside it, and whether the goal is met."""
         judged = self.judged(found)
-        met = None if judged is None else (judged >= self.limit) == self.at_least
-        if judged == self.limit:
-            met = True
         beside = (*self.peers, *([self.against] if self.against in found else []))
         return {
             "section": self.section,
@@ -88,13 +85,16 @@ class Line:
             "takes": self.takes,
             "holdfast": found.median(self.ours, self.quantity),
             "judged": judged,
-            "met": met,
+            "met": None if judged is None else self._meets(judged),
             "others": {
                 name: {"value": value, "times": self._ahead(found, name)}
                 for name in dict.fromkeys(beside)
                 if (value := found.median(name, self.quantity)) is not None
             },
         }
+
+    def _meets(self, judged: float) -> bool:
+        return judged >= self.limit if self.at_least else judged <= self.limit
 
     def _ahead(self, found: Measured, other: str) -> float | None:
         """How many times better than another system, repetition by repetition."""
