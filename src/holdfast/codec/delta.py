@@ -18,7 +18,6 @@ from holdfast.codec import varint
 MAX_SPLICES: Final = 96
 _FEW: Final = 8  # splices that are made in place
 _ANCHOR: Final = 24  # bytes that must agree before the two sides count as in step again
-_STRIDE: Final = 1 << 16  # bytes compared at once: a copy of more is slow to get memory for
 _WINDOW: Final = 256  # bytes that are compared as numbers: at once, but slower than by `startswith`
 _OVERWRITTEN: Final = 64 + _ANCHOR  # how far to look for where an overwritten part ends
 _ALIKE: Final = bytes(_ANCHOR)
@@ -30,6 +29,8 @@ _SEARCHES: Final = (  # how far to skip on one side, and how far it may then be 
 
 def diff(old: bytes, new: bytes, splices: int = MAX_SPLICES) -> bytes | None:
     """The delta that turns `old` into `new`, or None when it would hardly be smaller than `new`."""
+    if old is new:
+        return b""
     out = bytearray()
     budget = len(new) // 2
     i = j = kept = 0
@@ -93,11 +94,12 @@ def _agreement(old: bytes, i: int, new: bytes, j: int) -> int:
     most = min(len(old) - i, len(new) - j)
     same = 0
     step = 2 * _WINDOW
+    view = memoryview(new)  # of which slices are no copies
     while same < most:
         step = min(step, most - same)
-        if old.startswith(new[j + same : j + same + step], i + same):
+        if old.startswith(view[j + same : j + same + step], i + same):
             same += step
-            step = min(4 * step, _STRIDE)
+            step *= 4
         elif step <= _WINDOW:
             unlike = _unlike(old, i + same, new, j + same, step)
             return same + len(unlike) - len(unlike.lstrip(b"\0"))

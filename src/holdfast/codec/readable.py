@@ -63,7 +63,9 @@ def canonical(encoding: bytes) -> str | None:
         text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (ValueError, TypeError, RecursionError):
         return None
-    if '"$' in text or _LONG_INT in f":{text}".translate(_INTS):  # perhaps in a str: no matter
+    if ("$" in text and '"$' in text) or _LONG_INT in f":{text}".translate(
+        _INTS
+    ):  # perhaps in a str: no matter
         return None
     return text
 

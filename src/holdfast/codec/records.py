@@ -7,7 +7,7 @@ import inspect
 import typing
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final, TypeVar, get_origin
+from typing import Any, Final, NamedTuple, TypeVar, get_origin
 
 from holdfast.codec.fields import has_default, is_stored, stored_fields
 from holdfast.codec.paths import Misplaced, key_step
@@ -22,11 +22,17 @@ ADVICE: Final = "; correct the type, or load without one and convert"
 """What to do about stored data that does not fit a type."""
 
 
+class Ready(NamedTuple):
+    """A field that is converted already."""
+
+    value: Any
+
+
 def record(kind: Any, args: tuple[Any, ...], compile_hint: Compile) -> Convert | None:
     """The converter for a class with named fields, given its type arguments; None for others."""
     if hasattr(kind, "model_validate"):
         return _model(kind)
-    fields = _Fields(kind, args, compile_hint)
+    fields = Fields(kind, args, compile_hint)
     if dataclasses.is_dataclass(kind):
         return _dataclass(kind, fields)
     if hasattr(kind, "__required_keys__"):
@@ -69,7 +75,7 @@ def misfit(expected: str, data: object) -> Misplaced:
     return Misplaced(f"expected {expected}, found {type(data).__name__}{ADVICE}")
 
 
-class _Fields:
+class Fields:
     """The hints of a class and their converters, made at first use: a class may name itself."""
 
     def __init__(self, kind: Any, args: tuple[Any, ...], compile_hint: Compile) -> None:
@@ -92,15 +98,22 @@ class _Fields:
             self._hints = {name: self._fill_in(hint) for name, hint in hints.items()}
         return self._hints
 
-    def convert(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The fields as their hints ask for; those without a hint as they are."""
+    def converters(self) -> dict[str, Convert]:
+        """What makes of each field that has a hint what that asks for."""
         if self._converters is None:
             self._converters = {name: self._compile(h) for name, h in self.hints().items()}
-        known, converted = self._converters, {}
+        return self._converters
+
+    def convert(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The fields as their hints ask for; those without a hint as they are."""
+        known, converted = self.converters(), {}
         key: Any = None
         try:
             for key, item in data.items():
-                converted[key] = known[key](item) if key in known else item
+                if type(item) is Ready:
+                    converted[key] = item.value
+                else:
+                    converted[key] = known[key](item) if key in known else item
         except Misplaced as misplaced:
             misplaced.under(key_step(key))
             raise
@@ -113,7 +126,7 @@ class _Fields:
         return hint[tuple(self._arguments.get(p, p) for p in parameters)] if parameters else hint
 
 
-def _dataclass(kind: Any, types: _Fields) -> Convert:
+def _dataclass(kind: Any, types: Fields) -> Convert:
     fields = {field.name: field for field in dataclasses.fields(kind)}
     needed = [field.name for field in fields.values() if field.init and not has_default(field)]
     unsaved = {field.name for field in fields.values() if not is_stored(field)}
@@ -161,7 +174,7 @@ def _model(kind: Any) -> Convert:
     return convert
 
 
-def _typed_dict(kind: Any, types: _Fields) -> Convert:
+def _typed_dict(kind: Any, types: Fields) -> Convert:
     @lru_cache(maxsize=1)
     def required() -> frozenset[str]:
         # With postponed annotations the class itself takes every key for a required one.
@@ -185,7 +198,7 @@ def _typed_dict(kind: Any, types: _Fields) -> Convert:
     return convert
 
 
-def _named_tuple(kind: Any, types: _Fields) -> Convert:
+def _named_tuple(kind: Any, types: Fields) -> Convert:
     names = kind._fields
     least = len(names) - len(kind._field_defaults)
 

@@ -12,14 +12,26 @@ import dataclasses
 import types
 import typing
 from collections import abc, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, MutableMapping
 from enum import Enum
 from functools import lru_cache
-from itertools import repeat
-from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, overload
+from itertools import chain, repeat
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    is_typeddict,
+    overload,
+)
+from weakref import WeakKeyDictionary
 
 from holdfast.codec.paths import Misplaced, key_step
-from holdfast.codec.records import Convert, is_made, made, misfit, record, stored_names
+from holdfast.codec.records import Convert, Fields, is_made, made, misfit, record, stored_names
 from holdfast.codec.secrets import Locked, Secret
 from holdfast.codec.values import decode, encode
 from holdfast.errors import ReviveError
@@ -50,6 +62,17 @@ def revive(data: object, as_type: Any, *, root: str = "state") -> Any:
         raise ReviveError(misplaced.path(root), misplaced.reason) from misplaced.__cause__
     except RecursionError:
         raise ReviveError(root, "it is nested too deeply for the stack that is left") from None
+
+
+@lru_cache(maxsize=256)
+def field_converters(kind: Any) -> dict[str, Convert] | None:
+    """By field: what converts it. `revive` takes what they made as `Ready`.
+
+    None for a type that is not revived field by field. Raises `Misplaced`.
+    """
+    if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or is_typeddict(kind)):
+        return Fields(kind, (), _converter).converters()
+    return None
 
 
 def _converter(hint: Any) -> Convert:
@@ -135,14 +158,15 @@ def _collection(kind: type, args: tuple[Any, ...]) -> Convert | None:
         fixed = [_converter(arg) for arg in args]
     elif args:
         each = _converter(args[0])
-    as_it_is = fixed is None and each is _anything and (kind in _BASES or kind in _ABSTRACT)
+    inner = _LEAVES.get(each, _never)
+    leaves = fixed is None and (kind in _BASES or kind in _ABSTRACT) and inner is not _never
 
     def convert(data: Any) -> Any:
         if type(data) not in bases:
             if isinstance(data, kind):
                 return data  # a str is a Sequence, too
             raise misfit(kind.__name__, data)
-        if as_it_is:
+        if leaves and inner(data):
             return data
         if fixed is not None and len(fixed) != len(data):
             raise Misplaced(f"expected {len(fixed)} members, found {len(data)}")
@@ -156,18 +180,32 @@ def _collection(kind: type, args: tuple[Any, ...]) -> Convert | None:
             raise
         return made(type(data) if kind in _ABSTRACT else kind, revived)
 
+    def leaves_all(items: Iterable[Any]) -> bool:
+        known = [*items]
+        return {*bases}.issuperset(map(type, known)) and inner(chain.from_iterable(known))
+
+    if leaves:
+        _LEAVES[convert] = leaves_all
     return convert
 
 
 def _mapping(kind: type, args: tuple[Any, ...]) -> Convert:
     convert_key, convert_item = [*map(_converter, args), _anything, _anything][:2]
-    plain_keys = {args[0]} if args and args[0] in (str, int) else set()
-    as_it_is = convert_item is _anything and (kind is dict or kind in _ABSTRACT)
+    keys, inner = _LEAVES.get(convert_key, _never), _LEAVES.get(convert_item, _never)
+    leaves = (kind is dict or kind in _ABSTRACT) and _never not in (keys, inner)
+
+    def leaves_all(items: Iterable[Any]) -> bool:
+        known = [*items]
+        return (
+            _DICT.issuperset(map(type, known))
+            and keys(chain.from_iterable(known))
+            and inner(chain.from_iterable(map(dict.values, known)))
+        )
 
     def convert(data: Any) -> Any:
         if is_made(kind, dict, data):
             return data
-        if as_it_is and (convert_key is _anything or {*map(type, data)} <= plain_keys):
+        if leaves and keys(data) and inner(data.values()):
             return data
         revived = {}
         key: Any = None
@@ -186,6 +224,8 @@ def _mapping(kind: type, args: tuple[Any, ...]) -> Convert:
             return made(kind, None, revived)  # its factory was not stored
         return made(kind, revived)
 
+    if leaves:
+        _LEAVES[convert] = leaves_all
     return convert
 
 
@@ -206,11 +246,31 @@ def _plain(kind: type) -> Convert:
             return made(kind, data)
         raise misfit(kind.__name__, data)
 
+    if kind in _EXACT:
+        _LEAVES[convert] = lambda items: _EXACT[kind].issuperset(map(type, items))
     return convert
 
 
 def _anything(data: Any) -> Any:
     return data
+
+
+def _always(items: Iterable[Any]) -> bool:
+    return True
+
+
+def _never(items: Iterable[Any]) -> bool:
+    return False
+
+
+_LEAVES: Final[MutableMapping[Convert, Callable[[Iterable[Any]], bool]]] = WeakKeyDictionary()
+"""By converter: whether it would leave all of these as they are.
+
+Large states are mostly lists and dicts that their hints fit. To find that out for all members at
+once takes a tenth of converting each.
+"""
+
+_LEAVES[_anything] = _always
 
 
 def _refuse(reason: str) -> Convert:
@@ -230,6 +290,11 @@ _ABSTRACT: Final[dict[type, tuple[type, ...]]] = {
     abc.MutableMapping: (dict,),
     abc.Collection: (list, tuple, set, frozenset),
     abc.Iterable: (list, tuple, set, frozenset),
+}
+_DICT: Final = frozenset({dict})
+_EXACT: Final[dict[type, frozenset[type]]] = {
+    **{kind: frozenset({kind}) for kind in (type(None), bool, int, str, bytes)},
+    float: frozenset({float, int}),
 }
 _ACCEPTED: Final[dict[type, tuple[type, ...]]] = {float: (int,), complex: (int, float)}
 _MADE_OF: Final[dict[type, tuple[type, ...]]] = {bytearray: (bytes,), memoryview: (bytes,)}

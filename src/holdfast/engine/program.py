@@ -14,6 +14,8 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict, TypeVar
 
 from holdfast.codec import values
+from holdfast.codec.apart import LARGE, Apart
+from holdfast.codec.revive import revive
 from holdfast.engine.blocking import check_options
 from holdfast.engine.claims import Claiming, Paths
 from holdfast.engine.executors import RunOn, check_executor
@@ -163,20 +165,37 @@ class Record:
     type: str | None = None
     status: Status = Status.RUNNING
     arguments: str | None = None  # a digest of what the step was called with
+    before: Stored | None = None  # the state that it follows, if it is one
 
 
 class Stored:
     """A value as it is recorded; `value` decodes a new copy each time."""
 
-    __slots__ = ("_decode", "encoding")
+    __slots__ = ("_apart", "_decode", "encoding")
 
-    def __init__(self, encoding: bytes, decode: Callable[[bytes], Any]) -> None:
+    def __init__(
+        self, encoding: bytes, decode: Callable[[bytes], Any], apart: Apart | None = None
+    ) -> None:
         self.encoding = encoding
         self._decode = decode
+        self._apart = apart  # its fields, if it is a large state
 
     def value(self) -> Any:
         """The value, as plain data."""
         return self._decode(self.encoding)
+
+    def revived(self, kind: Any) -> Any:
+        """The state as an instance of the flow's type; a new one each time."""
+        if self._apart is not None:
+            return self._apart.revived(kind, self._decode)
+        value = self.value()
+        return value if kind is dict or kind is Any else revive(value, kind)
+
+    def followed_by(self, state: object) -> Apart | None:
+        """The encoding of the next state, if this one is large; None for `compose.encode` to do."""
+        if len(self.encoding) < LARGE:
+            return None
+        return (self._apart or Apart(self.encoding, {})).followed_by(state)
 
 
 class Codec(Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from holdfast.codec.revive import revive
-from holdfast.engine.program import PLAIN, Stored, Task
+from holdfast.engine.program import PLAIN, Record, Stored, Task
 from holdfast.engine.walking.plan import Node, Plan
 from holdfast.engine.walking.program import Fork, Walk, WalkingProgram
 from holdfast.engine.walking.states import revived, updated
@@ -25,14 +25,14 @@ class GraphProgram(WalkingProgram):
     # --- Program
 
     def revive(self, task: Task, stored: Stored) -> Any:
-        return revived(stored.value(), self._kind)
+        return stored.revived(self._kind)
 
     @property
     def result(self) -> Any:
         if self._end is None:
             self.ready()
         assert self._end is not None
-        return revived(self._end.value(), self._kind)
+        return self._end.revived(self._kind)
 
     def revive_result(self, data: Any) -> Any:
         return revived(data, self._kind)
@@ -40,7 +40,13 @@ class GraphProgram(WalkingProgram):
     @property
     def state(self) -> Any:
         assert self._main is not None
-        return revived(self._main.state.value(), self._kind)
+        return self._main.state.revived(self._kind)
+
+    def record(self, task: Task, value: Any) -> Record:
+        walk, _ = self._busy[task.key]
+        record = super().record(task, value)
+        record.before = walk.state
+        return record
 
     # --- WalkingProgram
 
@@ -59,7 +65,7 @@ class GraphProgram(WalkingProgram):
         return super().ask(walk, key, name)
 
     def seen(self, walk: Walk) -> Any:
-        return revived(walk.state.value(), self._kind)
+        return walk.state.revived(self._kind)
 
     def outcome(self, walk: Walk, task: Task, value: Any) -> Any:
         return updated(self._kind, task.args[0], value)
@@ -101,8 +107,8 @@ class GraphProgram(WalkingProgram):
 
         def arguments() -> tuple[Any, dict[str, Any]]:
             states = {name: fork.arrived[name][0].state for name in fork.targets}
-            branches = {name: revived(state.value(), self._kind) for name, state in states.items()}
-            return revived(fork.walk.state.value(), self._kind), branches
+            branches = {name: state.revived(self._kind) for name, state in states.items()}
+            return fork.walk.state.revived(self._kind), branches
 
         return Task(key, key, merge, arguments(), policy=PLAIN, fresh=arguments)
 
@@ -110,14 +116,14 @@ class GraphProgram(WalkingProgram):
         """Makes what a node is given: the state, and the answer to what it asked."""
         kind, asking = self._kind, node.question
         if asking is None:
-            return lambda: (revived(state.value(), kind),)
+            return lambda: (state.revived(kind),)
         answer = self.answered(key)
 
         def arguments() -> tuple[Any, ...]:
             value = copy.deepcopy(answer)
             if asking.returns is not None:
                 value = revive(value, asking.returns, root=f"answer to {key}")
-            return revived(state.value(), kind), value
+            return state.revived(kind), value
 
         return arguments
 

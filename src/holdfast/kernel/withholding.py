@@ -111,6 +111,11 @@ class Withholding:
         known = packed.secrets if isinstance(packed, Carrying) else {}
         return Carrying.of(self._journals.encode(tree, root=root), known, kept)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether every value is stored as `values.encode` makes it."""
+        return not (self._secrets or self._encrypted or self._journals.is_readable)
+
     def masked(self, value: object) -> Any:
         """The value as plain data, with its path in the place of what is withheld or encrypted."""
         if self._stores_all or self._journals.live:

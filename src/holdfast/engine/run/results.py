@@ -44,11 +44,16 @@ class Results:
             return None
         if done.claims:
             record.meta = {**record.meta, **done.claims}
+        core = self._run.core
+        if record.before is not None and core.withholding.is_idle:
+            apart = record.before.followed_by(record.value)
+            if apart is not None:
+                record.value = Stored(apart.encoding, core.journals.decode, apart)
         draft = self._run.recorder.draft(record, done.duration)
         assert draft.encoding is not None
         stored = record.value
         if not isinstance(stored, Stored):
-            stored = Stored(draft.encoding, self._run.core.journals.decode)
+            stored = Stored(draft.encoding, core.journals.decode)
         return Good(done, draft, stored, self._run.program.revive(done.task, stored))
 
     async def save(self, good: list[Good]) -> list[tuple[Task, StepFailedError]]:

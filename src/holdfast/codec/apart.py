@@ -1,0 +1,211 @@
+"""A large state, field by field: what a step left as it was is not made anew from its bytes.
+
+Every step has a state of its own, may change it in place, and may keep it. So a field counts as
+unchanged only if it is the very object that was handed out and nothing can change that, or if its
+encoding is the same again. A step is then handed a copy of a value that no step ever saw.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal
+from functools import partial
+from operator import is_
+from typing import Any, Final
+from uuid import UUID
+
+from ormsgpack import packb
+
+from holdfast.codec.records import Ready
+from holdfast.codec.reduce import PASS, reduce
+from holdfast.codec.revive import field_converters, revive
+
+Decode = Callable[[Any], Any]
+Copy = Callable[[Any], Any]
+
+LARGE: Final = 16_384
+"""Bytes of a state from which on its fields are looked at one by one."""
+
+_LEAST: Final = 512  # bytes that a field should have on average: else they are too many
+_WORTH: Final = 4096  # bytes of a field that is copied rather than decoded
+_OFTEN: Final = 2  # times that it was unchanged before it is: to prepare that takes long
+_FEW: Final = 256  # items of a list that are encoded at once
+_UNKNOWN: Final = object()
+
+
+class Field:
+    """Where the value of a field is in an encoding, and what is known of it."""
+
+    __slots__ = ("end", "given", "make", "start", "unchanged")
+
+    def __init__(self, start: int, end: int, before: Field | None = None) -> None:
+        self.start = start
+        self.end = end
+        self.unchanged = 0  # how often
+        self.given: Any = _UNKNOWN  # the value, if nothing can change it
+        self.make: Callable[[], Any] | None = None  # makes another one, if that is known
+        if before is not None:
+            self.unchanged = before.unchanged + 1
+            self.given, self.make = before.given, before.make
+
+    @property
+    def is_worth_copying(self) -> bool:
+        """Whether to keep a value of it, and hand out copies."""
+        return self.unchanged == _OFTEN and self.end - self.start >= _WORTH
+
+
+class Apart:
+    """The encoding of a state of named fields, all of which are of one flow's type."""
+
+    __slots__ = ("_fields", "encoding")
+
+    def __init__(self, encoding: bytes, fields: dict[str, Field]) -> None:
+        self.encoding = encoding
+        self._fields = fields
+
+    def followed_by(self, state: object) -> Apart | None:
+        """The encoding of the state after this one; None if `values.encode` has to look at it."""
+        try:
+            fields = state if type(state) is dict else reduce(state)
+            if type(fields) is not dict or len(fields) * _LEAST > len(self.encoding):
+                return None
+            return self._followed_by(fields)
+        except Exception:  # noqa: BLE001 - raised again there, with the place that it is about
+            return None
+
+    def _followed_by(self, fields: dict[Any, Any]) -> Apart | None:
+        old, known = memoryview(self.encoding), self._fields
+        head = _map_of(len(fields))
+        parts: list[bytes | memoryview] = [head]
+        found: dict[str, Field] = {}
+        at, same = len(head), list(fields) == list(known)
+        for name, value in fields.items():
+            if type(name) is not str:
+                return None
+            key, before = packb(name), known.get(name)
+            if before is not None and (before.given is value or self._has_all(before, value)):
+                body = old[before.start : before.end]
+            else:
+                # In a list: so deep is the value in the whole state, too, and that is limited.
+                body = memoryview(packb([value], default=reduce, option=PASS))[1:]
+                if before is not None and not self._has(before, body):
+                    before, same = None, False
+            parts += key, body
+            start = at + len(key)
+            at = start + len(body)
+            found[name] = Field(start, at, before)
+        return Apart(self.encoding if same and known else b"".join(parts), found)
+
+    def _has(self, field: Field, body: memoryview) -> bool:
+        is_as_long = field.end - field.start == len(body)
+        return is_as_long and self.encoding.startswith(body, field.start)
+
+    def _has_all(self, field: Field, value: Any) -> bool:
+        """Whether a long list that was often unchanged is so again, encoded a few items at a time.
+
+        Memory for the encoding of all of them would take longer to get than to fill.
+        """
+        length = len(value) if type(value) is list and field.make is not None else 0
+        if length < _FEW or length > 0xFFFF:
+            return False
+        at = field.start + 3
+        same = self.encoding.startswith(b"\xdc" + length.to_bytes(2), field.start)
+        for first in range(0, length if same else 0, _FEW):
+            few = packb(value[first : first + _FEW], default=reduce, option=PASS)
+            body = memoryview(few)[1 if length - first < 16 else 3 :]
+            if not self.encoding.startswith(body, at):
+                return False
+            at += len(body)
+        return same and at == field.end
+
+    def revived(self, kind: Any, decode: Decode) -> Any:
+        """The state as an instance of `kind`, all of it the caller's own.
+
+        It must be of the same kind each time. Raises as `decode` and `revive` do.
+        """
+        try:
+            fields = self._values(kind, decode)
+        except Exception:  # noqa: BLE001 - raised again below, with the place that it is about
+            fields = decode(self.encoding)
+        return fields if kind is dict or kind is Any else revive(fields, kind)
+
+    def _values(self, kind: Any, decode: Decode) -> dict[str, Any]:
+        converters = field_converters(kind)
+        data = memoryview(self.encoding)
+        values: dict[str, Any] = {}
+        for name, field in self._fields.items():
+            if field.given is not _UNKNOWN:
+                value = field.given
+            elif field.make is not None:
+                value = field.make()
+            else:
+                convert = _as_it_is if converters is None else converters.get(name, _as_it_is)
+                part = data[field.start : field.end]
+                value = convert(decode(part))
+                if type(value) in _IMMUTABLE:
+                    field.given = value
+                elif field.is_worth_copying:
+                    field.make = _copies_of(convert(decode(part)))
+            values[name] = value if converters is None else Ready(value)
+        return values
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _map_of(length: int) -> bytes:
+    """What stands before the keys and values of a map, up to 65,535 of them."""
+    return bytes([0x80 | length]) if length < 16 else b"\xde" + length.to_bytes(2)
+
+
+def _copies_of(value: Any) -> Callable[[], Any] | None:
+    """Makes copies of a value that nobody else has; None if it holds more than plain data."""
+    try:
+        copy = _copier(value)
+    except TypeError:
+        return None
+    return None if copy is None else partial(copy, value)
+
+
+def _copier(value: Any) -> Copy | None:
+    """What copies a value, as long as that does not change; None if it need not be copied.
+
+    Raises `TypeError` for a value that is not plain data.
+    """
+    kind = type(value)
+    if kind in _IMMUTABLE:
+        return None
+    if kind is dict:
+        inner = {key: copy for key, item in value.items() if (copy := _copier(item)) is not None}
+        return partial(_copied_dict, inner) if inner else dict.copy
+    if kind is list:
+        copiers = list(map(_copier, value))
+        first = copiers[0] if copiers else None
+        if not all(map(is_, copiers, [first] * len(copiers))):
+            return partial(_copied_list, copiers)
+        return list.copy if first is None else partial(_mapped, first)
+    raise TypeError(f"{kind.__name__} is not plain data")
+
+
+def _copied_dict(inner: dict[Any, Copy], value: dict[Any, Any]) -> dict[Any, Any]:
+    copied = value.copy()
+    for key, copy in inner.items():
+        copied[key] = copy(value[key])
+    return copied
+
+
+def _copied_list(copiers: list[Copy | None], value: list[Any]) -> list[Any]:
+    pairs = zip(copiers, value, strict=True)
+    return [item if copy is None else copy(item) for copy, item in pairs]
+
+
+def _mapped(copy: Copy, value: list[Any]) -> list[Any]:
+    return [*map(copy, value)]
+
+
+_IMMUTABLE: Final = frozenset(
+    {type(None), bool, int, float, complex, str, bytes, Decimal, UUID}
+    | {dt.datetime, dt.date, dt.time, dt.timedelta}
+)
