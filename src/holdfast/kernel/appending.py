@@ -58,17 +58,18 @@ def append(
     *,
     expect: CheckpointInfo | None = None,
     target: int | None = None,
+    ticket: Ticket | None = None,
 ) -> Op[Entry]:
     """Append the draft as the run's next entry, behind an opening one if the run is new.
 
     With `expect`, only while that checkpoint is the current one; with `target`, only while there
-    is a checkpoint at that seq.
+    is a checkpoint at that seq. `ticket` is what `append_at_once` has made of it already.
     """
-    deadline = new_deadline(core)
-    if expect is None and target is None:
+    deadline = new_deadline(core) if ticket is None else ticket.deadline
+    if ticket is None and expect is None and target is None:
         ticket = append_at_once(core, run, draft, deadline)
-        if ticket is not None and (ticket.is_durable or (yield from is_durable(ticket))):
-            return ticket.entries[-1]
+    if ticket is not None and (ticket.is_durable or (yield from is_durable(ticket))):
+        return ticket.entries[-1]
     attempt = partial(_behind_known_head, core, run, draft, deadline, expect, target)
     ticket = yield from _until_durable(core, run, deadline, attempt)
     return ticket.entries[-1]
@@ -86,7 +87,7 @@ def append_at_once(core: Core, run: str, draft: Draft, deadline: float) -> Ticke
         or (draft.flow is not None and draft.flow != tip.flow)
         or (draft.thread is not None and draft.thread != tip.thread)
         or (draft.owner is not None and not _fits_owner(draft, tip))
-        or (journals.sealer is not None and not _is_ready(core, tip))
+        or not (journals.sealer is None or journals.sealer.is_ready(tip.owner or journals.owner))
         or journals.writer.full
     ):
         return None

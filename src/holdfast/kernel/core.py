@@ -30,6 +30,24 @@ Op = Generator[Callable[[], Any] | Ticket, Any, T]
 """An operation, written once for sync and async callers. It yields a callable to have it called
 where blocking is allowed, or a submitted ticket to have it waited for, and returns its result."""
 
+
+class Done(Generator[Any, Any, T]):
+    """An operation that did not have to wait for anything, and this is its result."""
+
+    __slots__ = ("result",)
+
+    def __init__(self, result: T) -> None:
+        self.result = result
+
+    def send(self, _: object) -> Any:
+        """End at once."""
+        raise StopIteration(self.result)
+
+    def throw(self, *_: Any) -> Any:
+        """End at once: it has returned already."""
+        raise StopIteration(self.result)
+
+
 Pages = Iterator[list[T]]
 """What an operation gives one by one, as pages. To make the next one may block; none is empty."""
 
@@ -156,6 +174,9 @@ class Core:
 
     def drive(self, op: Op[T]) -> T:
         """Run an operation to its end, blocking."""
+        if type(op) is Done:
+            done: T = op.result
+            return done
         writer = self.journals.writer
         try:
             request = next(op)
@@ -176,6 +197,9 @@ class Core:
 
     async def drive_async(self, op: Op[T]) -> T:
         """Run an operation to its end, awaiting."""
+        if type(op) is Done:
+            done: T = op.result
+            return done
         writer = self.journals.writer
         try:
             request = next(op)

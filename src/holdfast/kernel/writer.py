@@ -263,25 +263,29 @@ class Writer:
         batch: list[Ticket] = []
         refused: list[Ticket] = []
         lines: dict[str, Line] = {}
-        entries = size = 0
+        entries = size = works = 0
         with self._mutex:
             queue = list(self._queue)  # also what is done, if Ctrl-C came before it was removed
-        now = self._clock.monotonic()
         for ticket in queue:
             if entries >= MAX_BATCH_ENTRIES or size >= MAX_BATCH_BYTES:
                 break
-            if not self._still_wanted(ticket, now, trouble):
+            line = ticket.line
+            unsure = ticket.done or ticket.unknown or line.broken or trouble is not None
+            if unsure and not self._still_wanted(ticket, trouble):
                 refused.append(ticket)
-            elif lines.setdefault(ticket.entries[0].run, ticket.line) is ticket.line:
+            elif lines.setdefault(ticket.entries[0].run, line) is line:
                 batch.append(ticket)
                 entries += len(ticket.entries)
                 size += ticket.size
+                works += ticket.work is not None
         if refused:
             self._wake(refused)
-        with_work = [place for place, ticket in enumerate(batch) if ticket.work is not None]
-        return batch[: with_work[0] or 1] if with_work else batch
+        if works:
+            own = next(place for place, ticket in enumerate(batch) if ticket.work is not None)
+            del batch[own or 1 :]
+        return batch
 
-    def _still_wanted(self, ticket: Ticket, now: float, trouble: HoldfastError | None) -> bool:
+    def _still_wanted(self, ticket: Ticket, trouble: HoldfastError | None) -> bool:
         """Whether to write the ticket; one that lost its head or is too late is resolved.
 
         A ticket is never too late before its first attempt, however long it was queued.
@@ -293,7 +297,7 @@ class Writer:
             return False
         if ticket.line.broken and not ticket.unknown:
             ticket.resolve(ConflictError(first.run, first.seq))
-        elif ticket.deadline < now and (trouble is not None or ticket.unknown):
+        elif (trouble is not None or ticket.unknown) and ticket.deadline < self._clock.monotonic():
             kind = OutcomeUnknownError if ticket.unknown else CheckpointSaveError
             reason = getattr(trouble, "reason", None) or trouble or "the store can't be read"
             error = kind(first.run, str(reason))

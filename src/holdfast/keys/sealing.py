@@ -18,12 +18,12 @@ from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-import ormsgpack
+from ormsgpack import packb
 
 from holdfast.codec.envelope import Front, Stored
 from holdfast.codec.meta import CLEAR, SEALED_KEY, SealedText, dump_meta
 from holdfast.codec.secrets import Encrypted
-from holdfast.codec.wrapping import SEALED, SIGNED, TAG
+from holdfast.codec.wrapping import KNOWN, SEALED, SIGNED, TAG
 from holdfast.errors import CheckpointCorruptedError, HoldfastError, KeyMissingError, SignatureError
 from holdfast.keys.crypto import NONCE, aes_gcm, expand, nonces, opens, tagger
 from holdfast.keys.data_keys import ID_BYTES, DataKey, DataKeys
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _CACHED: Final = 4096  # runs whose keys are kept in memory
 _SAYS_CLEAR: Final = re.compile(f'"(?:{"|".join(CLEAR)})":').search
 _SEALED_META: Final = f'{{"{SEALED_KEY}":"'
-_BODY: Final = b"body"
+_BODIES: Final = [b"body" + bytes([flags]) for flags in range(KNOWN + 1)]
 _META: Final = b"meta"
 _FIELD: Final = b"field"
 SIGNED_AS: Final = b"holdfast entry\0"
@@ -104,7 +104,7 @@ class EntryGuard:
         """The content to store. What is `beside` it stays clear, and can't be exchanged."""
         if self._key is None:
             return plain
-        return self._key.seal(plain, _of_body(self._about, flags, beside))
+        return self._key.seal(plain, _BODIES[flags] + beside + self._about)
 
     def trailer(self, digest: bytes) -> bytes:
         """What stands behind the content, and proves who made this digest."""
@@ -184,7 +184,7 @@ class Sealer:
         key = None
         if self.keys is not None:
             data_key = self.keys.known(owner) or self.keys.newest(owner)
-            key = self._run_key(front[0], data_key)
+            key = self._runs.get((front[0], data_key.id)) or self._run_key(front[0], data_key)
         return EntryGuard(_of_entry(front), key, self.signer)
 
     def guard_again(self, entry: Entry, stored: Stored) -> EntryGuard:
@@ -197,7 +197,7 @@ class Sealer:
 
         Raises `KeyMissingError`, `WrongKeyError`, `KeyDestroyedError`, `CheckpointCorruptedError`.
         """
-        about = _of_body(_of_entry(entry), flags, beside)
+        about = _BODIES[flags] + beside + _of_entry(entry)
         return self._opened(entry, content, about, "content")
 
     def readable(self, entry: Entry) -> Entry:
@@ -331,8 +331,4 @@ def sealers_of(
 
 def _of_entry(entry: Entry | Front) -> bytes:
     """What is bound to one entry: its run, seq, kind and random id."""
-    return ormsgpack.packb(entry[:4])
-
-
-def _of_body(entry: bytes, flags: int, beside: bytes) -> bytes:
-    return _BODY + bytes([flags]) + beside + entry
+    return packb(entry[:4])

@@ -12,9 +12,16 @@ from holdfast.checkpoint import Checkpoint, CheckpointInfo
 from holdfast.codec.meta import Meta
 from holdfast.errors import CheckpointSaveError, HoldfastError, RunExistsError
 from holdfast.kernel import compose
-from holdfast.kernel.appending import append, append_if, is_durable, submit
+from holdfast.kernel.appending import (
+    append,
+    append_at_once,
+    append_if,
+    is_durable,
+    new_deadline,
+    submit,
+)
 from holdfast.kernel.backlog import flush, save_later, tolerate, unsaved
-from holdfast.kernel.core import Core, Op
+from holdfast.kernel.core import Core, Done, Op
 from holdfast.kernel.draft import Draft
 from holdfast.kernel.ticket import Ticket
 from holdfast.logs import logger
@@ -39,21 +46,14 @@ def _saving(composed: Composer[P]) -> Callable[Concatenate[Core, P], Op[Checkpoi
     @functools.wraps(composed)
     def save(core: Core, /, *args: P.args, **kwargs: P.kwargs) -> Op[Checkpoint]:
         run, draft, expect = composed(core, *args, **kwargs)
-        try:
-            if core.settings.durability == "sync" or expect is not None:
-                if core.backlog or core.held_back:
-                    yield from flush(core)
-                entry = yield from append(core, run, draft, expect=expect)
+        settings, ticket = core.settings, None
+        queued = core.backlog or core.held_back
+        if expect is None and settings.durability == "sync" and not queued:
+            ticket = append_at_once(core, run, draft, new_deadline(core))
+            if ticket is not None and ticket.is_durable and not settings.retention:
                 core.degraded = None
-            else:
-                entry = yield from save_later(core, run, draft)
-        except CheckpointSaveError as error:
-            tolerate(core, error)
-            entry = unsaved(core, run, draft)
-        else:
-            if core.settings.retention:
-                yield from _retain(core, entry)
-        return _checkpoint(core, entry, draft)
+                return Done(_checkpoint(core, ticket.entries[-1], draft))
+        return _saved(core, run, draft, expect, ticket)
 
     signature = inspect.signature(composed)
     vars(save)["__signature__"] = signature.replace(return_annotation="Op[Checkpoint]")
@@ -61,6 +61,26 @@ def _saving(composed: Composer[P]) -> Callable[Concatenate[Core, P], Op[Checkpoi
 
 
 save = _saving(compose.save)
+
+
+def _saved(
+    core: Core, run: str, draft: Draft, expect: CheckpointInfo | None, ticket: Ticket | None
+) -> Op[Checkpoint]:
+    """Save a draft that may be on its way already, as this ticket."""
+    try:
+        if core.settings.durability == "sync" or expect is not None:
+            if ticket is None:
+                yield from flush(core)
+            entry = yield from append(core, run, draft, expect=expect, ticket=ticket)
+            core.degraded = None
+        else:
+            entry = yield from save_later(core, run, draft)
+    except CheckpointSaveError as error:
+        tolerate(core, error)
+        entry = unsaved(core, run, draft)
+    else:
+        yield from _retain(core, entry)
+    return _checkpoint(core, entry, draft)
 
 
 def save_many(core: Core, saves: Iterable[Mapping[str, Any]]) -> Op[list[Checkpoint]]:
@@ -194,6 +214,8 @@ def said_by(name: str | None) -> dict[str, str]:
 
 def _retain(core: Core, entry: Entry) -> Op[None]:
     """Now and then, apply a bit of retention as part of a save."""
+    if not core.settings.retention:
+        return
     try:
         thins = any(policy.thins_runs for policy in core.settings.retention)
         if thins and entry.seq % _THIN_EVERY == _THIN_EVERY - 1:
