@@ -128,13 +128,20 @@ def applied(row: RunHead | None, change: RowChange) -> RunHead | None:
     made = change.makes
     if made is None or row is None or change.removes:
         return made
-    return made._replace(
-        opened=row.opened,
-        parent=row.parent,
-        labels=row.labels,
-        holder=row.holder if change.keeps_holder else made.holder,
-        due=row.due if change.keeps_due else made.due,
-        questions=row.questions if change.keeps_questions else made.questions,
+    return RunHead(  # not by `_replace`, which takes six times as long
+        made.run,
+        row.opened,
+        made.changed,
+        made.status,
+        made.flow,
+        made.thread,
+        made.owner,
+        row.parent,
+        row.holder if change.keeps_holder else made.holder,
+        row.due if change.keeps_due else made.due,
+        row.questions if change.keeps_questions else made.questions,
+        row.labels,
+        made.seq,
     )
 
 

@@ -24,6 +24,7 @@ FEW: Final = 5000
 """So many rows can be looked through at once."""
 
 _AT_ONCE: Final = 100
+_NO_LABELS: Final = "[]"
 
 _PLAIN: Final = frozenset({"status", "flow", "statuses"})
 
@@ -250,19 +251,20 @@ class IndexedTableStore(TableStore):
 
 def as_row(row: RunHead) -> Row:
     """A row as the table has it."""
-    return tuple(row._replace(labels=labels_text(row.labels)))  # type: ignore[arg-type]
+    *fields, labels, seq = row
+    return *fields, labels_text(labels), seq
 
 
 def as_head(row: Sequence[object]) -> RunHead:
     """A row of the table, with its labels as a tuple."""
-    found: RunHead = RunHead._make(row)
-    labels: object = found.labels
-    return found._replace(labels=tuple(json.loads(labels)) if isinstance(labels, str) else ())
+    *fields, labels, seq = row
+    some = json.loads(labels) if isinstance(labels, str) and labels != _NO_LABELS else ()
+    return RunHead._make((*fields, tuple(some), seq))
 
 
 def labels_text(labels: Sequence[str]) -> str:
     """The labels as a column has them."""
-    return json.dumps(labels) if labels else "[]"
+    return json.dumps(labels) if labels else _NO_LABELS
 
 
 def united(parts: Sequence[Query], order: str, mark: str, limit: int) -> Query:
