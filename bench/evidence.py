@@ -8,7 +8,8 @@ from pathlib import Path
 from time import sleep
 from typing import Final
 
-from bench.report import Trial, clocked
+from bench.clock import clocked
+from bench.report import Trial
 from holdfast.evidence import Evidence, EvidenceType, EvidenceVerifier, HashCache
 
 SETTLED_SECONDS: Final = 2.5  # a file that was just written is not remembered

@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import Any, Final
 
 import holdfast as hf
+from bench.clock import MS, US, clocked
 from bench.engines import (
     MEMORY,
     NOWHERE,
@@ -29,7 +30,7 @@ from bench.engines import (
 from bench.fresh import interpreter_seconds, restart
 from bench.inputs import KB, Step, fresh_steps, state, tiny_changes
 from bench.peers import ENGINES, GRAPHS, WORKFLOWS, LangGraph, LangGraphFollowed, installed
-from bench.report import MS, US, Trial, clocked
+from bench.report import Trial
 from bench.systems import Floor, cycle
 from holdfast.telemetry import Metrics
 from holdfast.workflow import step, workflow

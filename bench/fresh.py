@@ -23,9 +23,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
+from bench.clock import MS, clocked
 from bench.engines import Awaiting, Engine, HoldfastGraph, Job, State
 from bench.peers import ENGINES
-from bench.report import MS, clocked
 
 HOME: Final = Path(__file__).parents[1]
 """Where `python -m bench...` is run."""

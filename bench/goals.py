@@ -14,12 +14,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
+from bench.clock import PROFILE
 from bench.fresh import syncs_per_save, syncs_per_step
 from bench.inputs import KB, MB
 from bench.line import OURS, Line
 from bench.peers import ENGINES, installed, left_out
 from bench.report import (
-    PROFILE,
     Measured,
     arguments,
     environment,

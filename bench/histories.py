@@ -16,11 +16,12 @@ from statistics import median
 from typing import Any, Final
 
 import holdfast as hf
+from bench.clock import MS, US, clocked
 from bench.engines import Job
 from bench.fresh import die, finish
 from bench.inputs import KB, State, fresh_steps
 from bench.peers import DBOS, WORKFLOWS, LangGraphLoop, installed
-from bench.report import MS, US, Trial, clocked
+from bench.report import Trial
 from holdfast.evidence import Evidence, EvidencePack, EvidenceType
 from holdfast.manager import CheckpointManager
 from holdfast.pipeline import Pipeline

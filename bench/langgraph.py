@@ -31,8 +31,9 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from tests.servers import postgres
 
+from bench.clock import MS, clocked
 from bench.inputs import MB, State, chat
-from bench.report import MS, Measured, clocked, interleave, over
+from bench.report import Measured, interleave, over
 from bench.server_systems import postgres_bytes
 from bench.systems import bytes_on_disk
 from holdfast.integrations.langgraph import HoldfastSaver

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import holdfast as hf
+from bench.clock import PROFILE, clocked
 from bench.engines import Job
 from bench.histories import EARLIER, Calls, Opened, copy_rows, growing
 from bench.inputs import KB, fresh_steps
 from bench.peers import DBOS, installed
-from bench.report import PROFILE, Trial, clocked
+from bench.report import Trial
 from bench.systems import HAS_LANGGRAPH, LangGraph
 from holdfast.cli.main import holdfast as command_line
 from holdfast.workflow import ask, step, workflow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import cProfile
 import gc
 import importlib.metadata
 import json
@@ -18,14 +17,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from time import perf_counter, process_time
+from time import perf_counter
 from typing import Any, Final
 
-MS: Final = 1000.0
-US: Final = 1_000_000.0
 RESULTS: Final = Path(__file__).parent / "results"
-PROFILE: Final = "HOLDFAST_BENCH_PROFILE"
-"""If set, names a file that what is timed writes its profile to, in child processes, too."""
 _PACKAGES: Final = (
     "holdfast",
     "ormsgpack",
@@ -77,28 +72,6 @@ class Goal:
         if self.measured is None:
             return None
         return self.measured >= self.limit if self.at_least else self.measured <= self.limit
-
-
-class Spent:
-    """What a block took: on the clock, and of the processor, all threads of this process."""
-
-    seconds: float
-    cpu: float
-
-
-@contextmanager
-def clocked() -> Iterator[Spent]:
-    """Time a block. The result's fields are there once it has ended."""
-    profile = cProfile.Profile() if PROFILE in os.environ else None
-    spent = Spent()
-    if profile:
-        profile.enable()
-    began, used = perf_counter(), process_time()
-    yield spent
-    spent.seconds, spent.cpu = perf_counter() - began, process_time() - used
-    if profile:
-        profile.disable()
-        profile.dump_stats(os.environ[PROFILE])
 
 
 def interleave(

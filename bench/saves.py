@@ -12,9 +12,10 @@ from time import perf_counter
 from typing import Any
 
 import holdfast as hf
+from bench.clock import MS, US, clocked
 from bench.fresh import first_load_ms, save_together
 from bench.inputs import MB, TURNS, chat, fresh_steps, tiny_changes
-from bench.report import MS, US, Trial, clocked
+from bench.report import Trial
 from bench.systems import (
     AWAITING,
     BLOCKING,

@@ -15,9 +15,9 @@ from time import process_time
 
 from tests.servers import postgres
 
+from bench.clock import US
 from bench.inputs import KB, MB, fresh_steps
 from bench.report import (
-    US,
     Goal,
     Measured,
     Trial,

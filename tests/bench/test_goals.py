@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from bench.clock import clocked
 from bench.inputs import KB
 from bench.line import Line
-from bench.report import Measured, clocked, interleave
+from bench.report import Measured, interleave
 from bench.workloads import FULL, QUICK, Sizes
 
 from bench import goals, workloads
