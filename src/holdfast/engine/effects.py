@@ -48,12 +48,12 @@ class Pending:
 
     def __init__(self, *, of_flow: bool = False) -> None:
         self.of_flow = of_flow
-        self._made: dict[int, Origin] = {}
-        self._dropped: list[Origin] = []
+        self._made: dict[int, tuple[Any, ...]] = {}  # by mark: its origin
+        self._dropped: list[tuple[Any, ...]] = []
 
     def add(self, mark: Mark) -> None:
         """An effect was made."""
-        self._made[id(mark)] = mark.origin
+        self._made[id(mark)] = mark.made_by
 
     def use(self, mark: Mark) -> None:
         """It was used."""
@@ -74,16 +74,16 @@ class Pending:
         if not self._dropped and not (at_end and self._made):
             return
         lost = [*self._dropped, *(self._made.values() if at_end else ())]
-        raise StepNotAwaitedError(tuple(map(str, lost))) from None
+        raise StepNotAwaitedError(tuple(str(Origin(*one)) for one in lost)) from None
 
 
 class Mark:
     """Follows one effect through its copies, to where one of them is used or the last is gone."""
 
-    __slots__ = ("_pending", "_used", "origin")
+    __slots__ = ("_pending", "_used", "made_by")
 
-    def __init__(self, origin: Origin, pending: Pending | None) -> None:
-        self.origin = origin
+    def __init__(self, made_by: tuple[Any, ...], pending: Pending | None) -> None:
+        self.made_by = made_by  # an `Origin` to be: hardly any is ever shown
         self._pending = pending
         self._used = False
         if pending is not None:
@@ -94,6 +94,11 @@ class Mark:
         self._used = True
         if self._pending is not None:
             self._pending.use(self)
+
+    @property
+    def origin(self) -> Origin:
+        """What was made, and by which line of code."""
+        return Origin(*self.made_by)
 
     def __deepcopy__(self, _: object) -> Mark:
         return self  # a copy of the effect is the same effect
@@ -116,11 +121,12 @@ class Mark:
 def mark(kind: str, name: str) -> Mark:
     """A mark for an effect that the calling code makes now."""
     here = DECIDING.get() or CURRENT_STEP.get()
-    frame = sys._getframe(1)  # noqa: SLF001 - the only way to the caller that costs next to nothing
+    # Behind the function that makes it. There is no other way that costs next to nothing.
+    frame = sys._getframe(2)  # noqa: SLF001
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("holdfast."):
         frame = frame.f_back
-    origin = Origin(kind, name, frame.f_code, frame.f_lineno)
-    return Mark(origin, None if here is None else here.pending)
+    made_by = (kind, name, frame.f_code, frame.f_lineno)
+    return Mark(made_by, None if here is None else here.pending)
 
 
 class Effect(Generic[R_co]):

@@ -218,7 +218,8 @@ class Step(Effect[R_co]):
 
     def checkpoint(self) -> Self:
         """Save here also where only marked steps are saved."""
-        return self._but(policy=self.policy.but(marked=True))
+        plain = self.policy is PLAIN
+        return self._but(policy=_MARKED if plain else self.policy.but(marked=True))
 
     def when(self, condition: bool | Callable[[], bool]) -> Step[R_co | None]:
         """Skip the step (result `None`) unless the condition is true.
@@ -320,6 +321,7 @@ class Step(Effect[R_co]):
 
 
 _NOTHING: Final[Step[None]] = Step("nothing")
+_MARKED: Final = PLAIN.but(marked=True)
 
 
 async def _awaited(value: Awaitable[T]) -> T:
