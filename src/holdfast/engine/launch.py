@@ -227,7 +227,11 @@ async def join_thread(core: Core, link: Link, seq: int, run_id: str, options: Op
 
 async def presence_in(core: Core, run: str, options: Options) -> Presence:
     """This process in the store."""
-    return await patiently(core, run, partial(process_of(core).presence, core), options)
+    process = process_of(core)
+    known = process.presence_at_hand(core)
+    if known is not None:
+        return known
+    return await patiently(core, run, partial(process.presence, core), options)
 
 
 async def _lease(core: Core, presence: Presence, run: str, options: Options) -> Lease | None:

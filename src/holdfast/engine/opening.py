@@ -98,7 +98,7 @@ def _checked_labels(labels: Mapping[str, str]) -> dict[str, str] | None:
 def equipped(core: Core, make: Make, options: Options | None = None) -> Make:
     """Programs that tell the time as the journals do, and are as strict as the options say."""
     journals = core.journals
-    apart = not journals.is_readable and not core.withholding.by_path
+    apart = core.withholding.is_idle
 
     def made() -> Program:
         program = make()

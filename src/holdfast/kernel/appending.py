@@ -200,7 +200,7 @@ def _behind_known_head(
         look_for = partial(journals.entry, run, target)
         if (yield from _reached(core, run, deadline, look_for)) is None:
             raise CheckpointNotFoundError(run, checkpoint_id(run, target))
-    if not tip.exists:
+    if not tip.exists and journals.owner is not None:
         yield partial(journals.check_free, run, [draft])
     anywhere = expect is None and target is None and tip.exists
     drafts = yield from _opened(core, run, tip, [draft])
@@ -236,7 +236,7 @@ def _behind_stored_head(
         return -1 if head is None else head.seq, _listed(decide(head)), tip
 
     seen, drafts, tip = yield from _reached(core, run, deadline, look)
-    if not tip.exists:
+    if not tip.exists and journals.owner is not None:
         yield partial(journals.check_free, run, drafts)
     if not listed:
         drafts = yield from _opened(core, run, tip, drafts, member)

@@ -136,11 +136,6 @@ class Withholding:
         return tree
 
     @property
-    def by_path(self) -> bool:
-        """Whether fields are withheld or encrypted for their paths: values are encoded whole."""
-        return bool(self._secrets or self._encrypted) and not self._journals.live
-
-    @property
     def encrypts(self) -> bool:
         """Whether fields are encrypted."""
         return bool(self._encrypted) and not self._journals.live

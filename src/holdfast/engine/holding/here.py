@@ -57,6 +57,11 @@ class Process:
                 found = self._presences[name] = Presence(self)
             return found
 
+    def presence_at_hand(self, core: Core) -> Presence | None:
+        """This process in the store of a core, if it is known without asking the store."""
+        name = self._names.get(real_store(core.journals.store))
+        return None if name is None else self._presences.get(name)
+
     def known_presence(self, core: Core) -> Presence | None:
         """This process in the store of a core, if it was ever there. Blocks, and writes nothing."""
         name = self._name(core)
