@@ -270,7 +270,7 @@ PLACES: Final = {
         lambda path: f"sqlite:///{path}",
         lambda url: bytes_on_disk(Path(_path(url))),
         {OURS: _holdfast, "SqliteSaver": _sqlite},
-        {OURS: _holdfast_awaited, "AsyncSqliteSaver": _sqlite_awaited, "InMemorySaver": _memory},
+        {OURS: _holdfast_awaited, "AsyncSqliteSaver": _sqlite_awaited, "memory alone": _memory},
     ),
     "PostgreSQL": Place(
         lambda _: postgres.new_database(),
@@ -279,7 +279,7 @@ PLACES: Final = {
         {
             OURS: _holdfast_awaited,
             "AsyncPostgresSaver": _postgres_awaited,
-            "InMemorySaver": _memory,
+            "memory alone": _memory,
         },
     ),
 }

@@ -8,7 +8,9 @@ from typing import Any, Final, Literal
 from bench.report import Measured, minus, over
 
 OURS: Final = "holdfast"
-FLOORS: Final = ("floor", "group commit", "plain calls", "python itself", "plain", "hashlib")
+FLOORS: Final = (
+    "floor", "group commit", "plain calls", "python itself", "memory alone", "plain", "hashlib",
+)  # fmt: skip
 """What is no peer: the least that the work takes."""
 
 
@@ -62,7 +64,7 @@ class Line:
         limit = f"{'≥' if self.at_least else '≤'} {self.limit:,g}"
         times = f"{limit} × that of" if self.more else f"≤ 1/{self.limit:g} of that of"
         return {
-            "itself": f"{limit} {self.unit}".strip(),
+            "itself": limit + (self.unit if self.unit == "/s" else f" {self.unit}"),
             "beyond": f"{limit} {self.unit} beyond {self.against}",
             "over": f"{limit} × that of {self.against}",
             "times": f"{times} {self.against}",

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import textwrap
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +25,7 @@ HOME: Final = Path(__file__).parents[1]
 SUMMARY: Final = Path(__file__).parent / "summary.json"
 PAGE: Final = "PERFORMANCE.md"
 IMAGES: Final = "docs/images/bench"
+fill: Final = partial(textwrap.fill, width=100, break_long_words=False, break_on_hyphens=False)
 _PROFILED: Final = 8  # functions of a profile that are shown
 
 Summary = dict[str, Any]
@@ -103,13 +106,13 @@ def _about(summary: Summary) -> Iterator[str]:
     peers = [each["times"] for line in lines for each in _peers(line).values()]
     ahead = sum(times >= 1 for times in peers)
     yield ""
-    yield (
+    yield fill(
         f"Commit {found['commit']}, {found['at'][:10]}, `make bench{_QUICK[summary['sizes']]}` in "
         f"{summary['minutes']} minutes: {found['cpus']} cores, load average {load:.1f} before, "
         f"{found['system']}, Python {found['python']}, SQLite {found['sqlite']}; {packages}."
     )
     yield ""
-    yield (
+    yield fill(
         f"**{met} of {len(measured)} goals met; ahead in {ahead} of {len(peers)} comparisons with "
         "other systems.** All systems do the same work on the same disk in one run, and take turns. "
         "Figures are medians; a figure in parentheses is how many times better holdfast is, the "
@@ -122,11 +125,12 @@ def _about(summary: Summary) -> Iterator[str]:
         unsafe = [name for name, seen in syncs.items() if seen is not None and seen < 1]
         seen = "; ".join(name for name in syncs if name not in unsafe)
         yield ""
-        yield f"An fsync for each {what} was seen (strace) of: {seen}." + (
-            f" **Not of: {'; '.join(unsafe)}.**" if unsafe else ""
+        yield fill(
+            f"An fsync for each {what} was seen (strace) of: {seen}."
+            + (f" **Not of: {'; '.join(unsafe)}.**" if unsafe else "")
         )
     for reason in summary["left_out"]:
-        yield from ("", f"Not compared: {reason}")
+        yield from ("", fill(f"Not compared: {reason}"))
 
 
 def _row(line: dict[str, Any]) -> str:
@@ -185,7 +189,7 @@ def _missed(lines: list[dict[str, Any]]) -> Iterator[str]:
         yield from ("", f"### {line['name']}", "")
         yield f"{_value(line['holdfast'], line['unit'])}, goal {line['goal']}: {_result(line)}."
         if line["takes"]:
-            yield line["takes"]
+            yield fill(line["takes"])
         if line.get("profile") and line["profile"] in shown:
             yield "The profile is the one above."
         elif line.get("profile"):
@@ -197,7 +201,10 @@ def _missed(lines: list[dict[str, Any]]) -> Iterator[str]:
 
 def _others(others: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     yield from ("", "## Measured elsewhere", "")
-    yield "The time of `make test` and `make quick` is printed by pytest, in every run of CI."
+    yield fill(
+        "`make test` (8 minutes from a fresh clone) and `make quick` (60 seconds) are no benchmarks: "
+        "pytest prints what they take, and CI runs the first (`.ci/run`)."
+    )
     for name, goals in others.items():
         yield from (
             "",

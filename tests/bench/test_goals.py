@@ -60,7 +60,7 @@ def test_more_can_be_better() -> None:
     outcome = line.outcome(of(holdfast=[90.0], other=[45.0]))
     assert outcome["met"] is False
     assert outcome["others"]["other"]["times"] == 2
-    assert outcome["goal"] == "≥ 100 /s"
+    assert outcome["goal"] == "≥ 100/s"
 
 
 def test_ratios_are_medians_of_what_was_measured_at_the_same_moment() -> None:
