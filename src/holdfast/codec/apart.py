@@ -11,6 +11,7 @@ import datetime as dt
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
+from itertools import chain
 from operator import is_
 from typing import Any, Final
 from uuid import UUID
@@ -181,12 +182,21 @@ def _copier(value: Any) -> Copy | None:
         inner = {key: copy for key, item in value.items() if (copy := _copier(item)) is not None}
         return partial(_copied_dict, inner) if inner else dict.copy
     if kind is list:
+        if value and _are_flat(value):
+            return partial(_mapped, dict.copy)
         copiers = list(map(_copier, value))
         first = copiers[0] if copiers else None
         if not all(map(is_, copiers, [first] * len(copiers))):
             return partial(_copied_list, copiers)
         return list.copy if first is None else partial(_mapped, first)
     raise TypeError(f"{kind.__name__} is not plain data")
+
+
+def _are_flat(items: list[Any]) -> bool:
+    """Whether all are dicts of what need not be copied: most large lists are."""
+    if not _DICT.issuperset(map(type, items)):
+        return False
+    return _IMMUTABLE.issuperset(map(type, chain.from_iterable(map(dict.values, items))))
 
 
 def _copied_dict(inner: dict[Any, Copy], value: dict[Any, Any]) -> dict[Any, Any]:
@@ -205,6 +215,7 @@ def _mapped(copy: Copy, value: list[Any]) -> list[Any]:
     return [*map(copy, value)]
 
 
+_DICT: Final = frozenset({dict})
 _IMMUTABLE: Final = frozenset(
     {type(None), bool, int, float, complex, str, bytes, Decimal, UUID}
     | {dt.datetime, dt.date, dt.time, dt.timedelta}

@@ -69,7 +69,7 @@ class Chain(NamedTuple):
         return len(self.encoding) + (0 if shared else len(self.landmark.encoding))
 
     def link(
-        self, base: int, kind: str, seq: int, encoding: bytes, guard: Guard | None
+        self, base: int, kind: str, seq: int, encoding: bytes, guard: Guard | None, shrink: bool
     ) -> tuple[Packed, Chain] | None:
         """The next state as a change to this one, at `base`, unless a span or a keyframe is due."""
         if kind == Kind.CHECKPOINT and self.links >= MAX_LINKS:
@@ -79,12 +79,13 @@ class Chain(NamedTuple):
         worth = DELTAS_WORTH * max(self.landmark.keyframe_now(encoding), SMALL_STATE)
         if change is None or spent + len(change) > worth:
             return None
-        packed = envelope.delta(seq, base, self.landmark.seq, change, self.proof, guard)
+        landmark = self.landmark.seq
+        packed = envelope.delta(seq, base, landmark, change, self.proof, guard, shrink=shrink)
         size = self.link_bytes + len(packed.content)
         return packed, Chain(encoding, packed.proof, kind, self.landmark, self.links + 1, size)
 
     def span(
-        self, kind: str, seq: int, encoding: bytes, guard: Guard | None
+        self, kind: str, seq: int, encoding: bytes, guard: Guard | None, shrink: bool
     ) -> tuple[Packed, Chain] | None:
         """The next state as the change since the landmark, unless a keyframe is due."""
         before = self.landmark
@@ -93,7 +94,7 @@ class Chain(NamedTuple):
         change = delta.diff(before.encoding, encoding, SPAN_SPLICES)
         if change is None:
             return None
-        packed = envelope.delta(seq, before.seq, seq, change, before.proof, guard)
+        packed = envelope.delta(seq, before.seq, seq, change, before.proof, guard, shrink=shrink)
         landmark = before.span(seq, encoding, packed.proof, len(packed.content))
         if landmark.span_bytes > SPANS_WORTH * before.keyframe_now(encoding):
             return None
@@ -107,8 +108,13 @@ def pack(
     seq: int,
     encoding: bytes,
     guard: Guard | None = None,
+    *,
+    shrink: bool = True,
 ) -> tuple[Packed, Chain]:
-    """A state as it is stored behind the one that `chain` holds, at `base`; and its own chain."""
+    """A state as it is stored behind the one that `chain` holds, at `base`; and its own chain.
+
+    Compressed where that helps, if it is to `shrink`.
+    """
     found = None
     if (
         len(encoding) > SMALL_STATE
@@ -118,10 +124,10 @@ def pack(
         and kind in CARRY_STATE
         and seq - chain.landmark.seq < REACH
     ):
-        found = chain.link(base, kind, seq, encoding, guard) or chain.span(
-            kind, seq, encoding, guard
+        found = chain.link(base, kind, seq, encoding, guard, shrink) or chain.span(
+            kind, seq, encoding, guard, shrink
         )
-    return found or whole(kind, seq, encoding, envelope.keyframe(encoding, 0, guard))
+    return found or whole(kind, seq, encoding, envelope.keyframe(encoding, 0, guard, shrink=shrink))
 
 
 def whole(kind: str, seq: int, encoding: bytes, packed: Packed) -> tuple[Packed, Chain]:

@@ -173,10 +173,12 @@ def prove(flags: int, content: bytes, base: bytes = b"") -> bytes:
     return digest.digest()
 
 
-def keyframe(encoding: bytes, flags: int = 0, guard: Guard | None = None) -> Packed:
-    """A whole state, compressed if that helps; as it is if it is `READABLE`."""
+def keyframe(
+    encoding: bytes, flags: int = 0, guard: Guard | None = None, *, shrink: bool = True
+) -> Packed:
+    """A whole state, compressed if that helps and is wanted; as it is if it is `READABLE`."""
     content = encoding
-    if len(encoding) >= COMPRESS_KEYFRAME and not flags & READABLE:
+    if shrink and len(encoding) >= COMPRESS_KEYFRAME and not flags & READABLE:
         packed = compress.smaller(encoding)
         if packed is not None:
             flags, content = flags | ZSTD, packed
@@ -187,14 +189,21 @@ def keyframe(encoding: bytes, flags: int = 0, guard: Guard | None = None) -> Pac
 
 
 def delta(
-    seq: int, base: int, landmark: int, change: bytes, proof: bytes, guard: Guard | None = None
+    seq: int,
+    base: int,
+    landmark: int,
+    change: bytes,
+    proof: bytes,
+    guard: Guard | None = None,
+    *,
+    shrink: bool = True,
 ) -> Packed:
     """A state given as a change to the one at `base`, which has that proof."""
     bearings = bytearray()
     varint.put(bearings, seq - base)
     varint.put(bearings, seq - landmark)
     flags = DELTA
-    if len(change) >= COMPRESS_DELTA:
+    if shrink and len(change) >= COMPRESS_DELTA:
         packed = compress.smaller(change)
         if packed is not None:
             size = bytearray()

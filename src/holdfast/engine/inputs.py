@@ -23,28 +23,31 @@ _SECRET: Final = re.compile(r"password|passwd|secret|token|api_?key|credential|p
 _ABSENT: Final = object()
 
 
-def inputs_hash(inputs: object) -> str:
+def inputs_hash(inputs: object, encoding: bytes | None = None) -> str:
     """SHA-256 over the inputs in one form: equal inputs have equal hashes, in every process.
 
     The order of a dict's keys and of a set's members does not matter. Of a secret, its name counts
-    and not its value. Raises `SerializeError`
+    and not its value. `encoding` is that of the inputs, if it is known. Raises `SerializeError`
     with the path to what can't be stored.
     """
-    hidden = hidden_leaves()
-    text = None if hidden else readable.canonical(values.encode(inputs, root="inputs"))
+    hidden, text = hidden_leaves(), None
+    if not hidden:
+        text = readable.canonical(encoding or values.encode(inputs, root="inputs"))
     if text is None:
         tree = _ordered(readable.to_json(inputs, root="inputs"), hidden)
         text = json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(scrubbed(text).encode()).hexdigest()
 
 
-def comparable_hash(core: Core, inputs: object) -> str:
+def comparable_hash(core: Core, inputs: object, encoding: bytes | None = None) -> str:
     """`inputs_hash`; where any value may be saved, also of inputs that could not be stored.
 
-    What is withheld or encrypted by its path counts by its path alone.
+    What is withheld or encrypted by its path counts by its path alone. `encoding` is what
+    `compose.encode` made of the inputs, if it was asked.
     """
     try:
-        return inputs_hash(core.withholding.masked(inputs))
+        known = encoding if core.withholding.is_idle else None
+        return inputs_hash(core.withholding.masked(inputs), known)
     except SerializeError:
         if not core.journals.live:
             raise

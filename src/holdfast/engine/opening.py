@@ -48,7 +48,7 @@ class Opening:
         self._facts: dict[str, Any] = {
             **flow.stamp,
             "structure": flow.structure,
-            "inputs_hash": comparable_hash(core, inputs),
+            "inputs_hash": comparable_hash(core, inputs, self._encoding),
             "birth": self.birth,
             "source": link.source,
             "labels": _checked_labels(link.labels),

@@ -57,6 +57,7 @@ class Journals(ValueReader):
         self._cache_bytes = cache_bytes
         self._begun = False  # whether the store knows since when there is a key, if there is one
         self.told: Callable[[Ticket], None] | None = None  # of the outcome of every save
+        self._shrinks = not store.inline  # what is in memory only is not worth the time
         self.fields = fields
         self.remembered: RememberedHeads | None = None  # outside of the store
         self._reset()
@@ -337,7 +338,8 @@ class Journals(ValueReader):
             packed = envelope.keyframe(encoding, wrapping.READABLE, guard)
             packed, chain = whole(kind, seq, encoding, packed)
         else:
-            packed, chain = pack(tip.chain, tip.base_seq, kind, seq, encoding, guard)
+            before = tip.chain, tip.base_seq
+            packed, chain = pack(*before, kind, seq, encoding, guard, shrink=self._shrinks)
         if kind == _CHECKPOINT:
             tip.chain, tip.base_seq = chain, seq
         return packed
