@@ -21,6 +21,7 @@ from holdfast.model import check_id
 from holdfast.store import Store
 from holdfast.urls import check_place, masked
 
+_SHARED: Final = "_shared_checkpointer"  # of a store
 _CLOSING_SECONDS: Final = 1.0  # that a finalizer waits
 
 
@@ -181,6 +182,19 @@ def open_checkpointer(
         return OpenedCheckpointer(known, ours=False)
     check_store(where)
     return OpenedCheckpointer(kind(where, owner=owner, **keys), ours=not isinstance(where, Store))
+
+
+def shared_checkpointer(store: Store) -> Checkpointer:
+    """The checkpointer of all calls that are given just this store. The store keeps it, and ends it.
+
+    One for each call would ask for every head, and for a lease, anew.
+    """
+    kept: dict[str, Any] = getattr(store, "__dict__", {})
+    found = kept.get(_SHARED)
+    if found is None:
+        found = kept.setdefault(_SHARED, Checkpointer(store))  # of many who try, one's
+    made: Checkpointer = found
+    return made
 
 
 def _close_store(core: Core) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast
 
 from holdfast.engine.blocking import blocking, check_options
 from holdfast.engine.context import StepInfo, call_in_step, in_step
-from holdfast.engine.door import StoreLike
+from holdfast.engine.door import StoreLike, shared_checkpointer
 from holdfast.engine.effects import CALL, Call, mark
 from holdfast.engine.engine import Engine
 from holdfast.engine.flow import Wanted
@@ -32,6 +32,7 @@ from holdfast.graph.graph_checkpoint import GraphCheckpoint
 from holdfast.graph.graph_program import GraphProgram
 from holdfast.kernel.core import Core, Op
 from holdfast.operations import reading
+from holdfast.store import Store
 
 if TYPE_CHECKING:
     from holdfast.evidence import EvidenceVerifier
@@ -326,6 +327,8 @@ def _opened(options: Any) -> Engine:
     store = options.get("store")
     if store is not None and options.get("run_id") is None:
         raise RunIdRequiredError()
+    if isinstance(store, Store):
+        store = shared_checkpointer(store)
     return Engine(False if store is None else store)
 
 
