@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from bench.line import FLOORS, is_peer
 from bench.plots import PLOTS, drawn, series
-from bench.report import Measured, show
+from bench.report import Measured, is_durable, show
 
 HOME: Final = Path(__file__).parents[1]
 SUMMARY: Final = Path(__file__).parent / "summary.json"
@@ -122,7 +122,7 @@ def _about(summary: Summary) -> Iterator[str]:
         "compared, and how, stands in [bench/README.md](bench/README.md)."
     )
     for what, syncs in summary["durability"].items():
-        unsafe = [name for name, seen in syncs.items() if seen is not None and seen < 1]
+        unsafe = [name for name, seen in syncs.items() if not is_durable(seen)]
         seen = "; ".join(name for name in syncs if name not in unsafe)
         yield ""
         yield fill(
