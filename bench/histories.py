@@ -124,30 +124,21 @@ def forks(directory: Path, lengths: Sequence[int]) -> dict[str, Trial]:
 
 
 def last_verified(directory: Path, lengths: Sequence[int]) -> dict[str, Trial]:
-    """`get_last_verified_checkpoint` of a task with so many checkpoints.
+    """`get_last_verified_checkpoint` of a task whose checkpoints each claim a file of their own."""
 
-    Each claims a file of its own, or all of them the same one.
-    """
+    @contextmanager
+    def holdfast(path: Path, length: int) -> Iterator[Calls]:
+        new = not path.exists()
+        with CheckpointManager(path, base_path=directory, auto_verify=False) as manager:
+            for number in range(length if new else 0):
+                name = f"part-{number}.txt"
+                (directory / name).touch()
+                claim = Evidence(EvidenceType.ARTIFACT_EXISTS, name, {"path": name})
+                begun = manager.begin_step("task", "manual_checkpoint", {"number": number})
+                manager.commit_step(begun, EvidencePack([claim]))
+            yield {"ms": lambda: _there(manager.get_last_verified_checkpoint("task"))}
 
-    def trial(place: str, file_of: Callable[[int], str]) -> Trial:
-        @contextmanager
-        def holdfast(path: Path, length: int) -> Iterator[Calls]:
-            new = not path.exists()
-            with CheckpointManager(path, base_path=directory) as manager:
-                for number in range(length if new else 0):
-                    name = file_of(number)
-                    (directory / name).touch()
-                    claim = Evidence(EvidenceType.ARTIFACT_EXISTS, name, {"path": name})
-                    begun = manager.begin_step("task", "manual_checkpoint", {"number": number})
-                    manager.commit_step(begun, EvidencePack([claim]))
-                yield {"ms": lambda: _there(manager.get_last_verified_checkpoint("task"))}
-
-        return growing(directory / place, holdfast, lengths)
-
-    return {
-        "holdfast": trial("own", lambda number: f"part-{number}.txt"),
-        "holdfast, one file": trial("one", lambda number: "report.txt"),
-    }
+    return {"holdfast": growing(directory / "verified", holdfast, lengths)}
 
 
 def pipelines(lengths: Sequence[int]) -> dict[str, Trial]:
