@@ -18,6 +18,7 @@ from holdfast.kernel.tip import SAYS_EVERY
 from holdfast.manager import CheckpointManager
 from holdfast.model import Entry
 from holdfast.stores import MemoryStore
+from holdfast.workflow import step, workflow
 
 LONG = 40 * SAYS_EVERY
 
@@ -193,3 +194,19 @@ def test_a_retained_run_says_it_only_while_nothing_was_deleted_behind_it() -> No
         unclaimed.look_back(cp.core.journals, tip)
         assert tip.quiet is False
         assert cp.fork("run").state == small(SAYS_EVERY + 2)
+
+
+@pytest.mark.parametrize("steps", [40, 400])
+def test_the_results_of_a_workflow_are_read_once_to_load_them(steps: int) -> None:
+    @step
+    async def double(n: int) -> int:
+        return 2 * n
+
+    @workflow
+    async def doubles() -> None:
+        for n in range(steps):
+            await double(n)
+
+    store = Counting()
+    hf.Engine(store).run_sync(doubles(), run_id="run")
+    assert entries_read(store, READS["load"]) < steps + 40

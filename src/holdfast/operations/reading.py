@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
@@ -294,7 +294,7 @@ def _find(
     if entry is None or entry.kind not in CARRY_STATE:
         return None
     if is_folded(entry):
-        return entry, _folded(journals, entry)
+        return entry, _folded(journals, _results(journals, entry)[1])
     return entry, journals.chain(run, entry.seq, entry).encoding
 
 
@@ -308,19 +308,15 @@ def _current(journals: Journals, head: Entry) -> tuple[Entry, bytes] | None:
         raise CheckpointCorruptedError(head.run, wanted, "the run's current state is gone")
     if entry.kind == Kind.CHECKPOINT:
         return entry, journals.current_state(head)
-    state = next((e for e in journals.branch_of(entry) if e.kind == Kind.CHECKPOINT), None)
+    state, results = _results(journals, entry)
     if state is None:
-        return entry, _folded(journals, entry)
+        return entry, _folded(journals, results)
     return state, journals.chain(head.run, state.seq, state).encoding
 
 
-def _folded(journals: Journals, entry: Entry) -> bytes:
-    results = results_until(journals, entry)
+def _folded(journals: Journals, results: Mapping[str | None, Entry]) -> bytes:
     return journals.encode(
-        {
-            name: journals.decoded(entry.run, entry.seq, value, as_data=True)
-            for name, value in results.items()
-        }
+        {name: journals.value(e.run, e.seq, e, as_data=True) for name, e in results.items()}
     )
 
 
@@ -331,13 +327,18 @@ def is_folded(entry: Entry) -> bool:
 
 def results_until(journals: Journals, entry: Entry) -> dict[str | None, bytes]:
     """The state of a run that records results: the encoded value of each step so far, by step."""
-    results: dict[str | None, bytes] = {}
+    found = _results(journals, entry)[1]
+    return {name: journals.chain(e.run, e.seq, e).encoding for name, e in found.items()}
+
+
+def _results(journals: Journals, entry: Entry) -> tuple[Entry | None, dict[str | None, Entry]]:
+    """The state that results up to this entry build on, if they do; and the newest of each step."""
+    results: dict[str | None, Entry] = {}
     for found in journals.branch_of(entry):
         if found.kind == Kind.CHECKPOINT:
-            break
-        if found.step not in results:
-            results[found.step] = journals.chain(found.run, found.seq, found).encoding
-    return dict(reversed(results.items()))
+            return found, dict(reversed(results.items()))
+        results.setdefault(found.step, found)
+    return None, dict(reversed(results.items()))
 
 
 @contextmanager
