@@ -153,3 +153,20 @@ def test_branches_have_states_of_their_own() -> None:
     app = graph.set_entry("a").compile(merge=merge_changes)
     result = app.run_sync(Chat(**fields()), store=MemoryStore(), run_id="r")
     assert (result.n, result.rows[0]["text"], result.text) == (4, "left", "right")
+
+
+def test_the_result_is_the_callers_own() -> None:
+    """Also where it was made for a node that did not come: nobody else has it."""
+    kept: list[Chat] = []
+
+    def node(state: Chat) -> Chat:
+        kept.append(state)
+        return replace(state, n=state.n + 1)
+
+    app, store = line(Chat, [node, node]), MemoryStore()
+    result = app.run_sync(Chat(**fields()), store=store, run_id="r")
+    again = app.run_sync(Chat(**fields()), store=store, run_id="r", resume=True)
+    assert result == again == Chat(**{**fields(), "n": 2})
+    result.rows[0]["words"].append("mine")
+    result.rows.pop()
+    assert [state.rows for state in (*kept, again)] == [fields()["rows"]] * 3

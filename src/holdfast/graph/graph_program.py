@@ -32,7 +32,8 @@ class GraphProgram(WalkingProgram):
         if self._end is None:
             self.ready()
         assert self._end is not None
-        return self._end.revived(self._kind)
+        at_hand, self._at_end = self._at_end, None
+        return self._end.revived(self._kind) if at_hand is None else at_hand
 
     def revive_result(self, data: Any) -> Any:
         return revived(data, self._kind)

@@ -74,6 +74,7 @@ class WalkingProgram(Program):
         self._known: set[str] = set()  # what was asked before
         self._answers: dict[str, Any] = {}
         self._end: Stored | None = None
+        self._at_end: Any = None  # the same, revived, if that was for a node that did not come
         self._main: Walk | None = None
         self._restored: tuple[Entry | None, Stored] | None = None
 
@@ -310,6 +311,7 @@ class WalkingProgram(Program):
         fork = walk.fork
         if fork is None:
             self._end = walk.state
+            self._at_end, walk.at_hand = walk.at_hand, None
             return None
         fork.arrived[walk.name] = walk, name
         return None if len(fork.arrived) < len(fork.targets) else self.join(fork)
