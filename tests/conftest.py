@@ -30,6 +30,7 @@ HERE = Path(__file__).parent
 HEAVY = ("celery", "pandas", "polars", "prefect", "pyarrow", "torch")
 collect_ignore = [] if all(map(find_spec, HEAVY)) else ["extras"]  # `make test-extras` has them
 SLOW = (
+    "bench/test_goals.py",
     "advice/",
     "cli/",
     "crash/",
