@@ -20,6 +20,13 @@ def _app() -> Any:
     return Graph(dict).add_node("add", add).add_edge("add", END).set_entry("add").compile()
 
 
+def _state(store: hf.Store, run: str) -> Any:
+    with hf.SyncCheckpointer(store) as cp:
+        found = cp.load(run)
+    assert found is not None
+    return found.state
+
+
 def test_many_runs_on_one_store_open_it_once() -> None:
     store, app = hf.open_store("memory://"), _app()
     made: list[Core] = []
@@ -35,8 +42,7 @@ def test_many_runs_on_one_store_open_it_once() -> None:
             assert found == {"n": number + 1}
         assert app.run_sync({"n": 5}, store=store, run_id="r5") == {"n": 6}
     assert len(made) == 1
-    with hf.SyncCheckpointer(store) as cp:
-        assert [cp.load(f"r{n}").state for n in (0, 1, 2, 5)] == [{"n": n} for n in (1, 2, 3, 6)]
+    assert [_state(store, f"r{n}") for n in (0, 1, 2, 5)] == [{"n": n} for n in (1, 2, 3, 6)]
     store.close()
 
 
@@ -45,8 +51,7 @@ def test_two_stores_share_nothing() -> None:
     for number, store in enumerate(stores):
         app.run_sync({"n": number}, store=store, run_id="r")
     for number, store in enumerate(stores):
-        with hf.SyncCheckpointer(store) as cp:
-            assert cp.load("r").state == {"n": number + 1}
+        assert _state(store, "r") == {"n": number + 1}
         store.close()
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from holdfast.codec.meta import EVIDENCE, Meta
+from holdfast.codec.meta import EVIDENCE, IN_FORCE, Meta, claimed_so_far
 from holdfast.engine.events import CheckpointRejected
 from holdfast.engine.options import Options
 from holdfast.engine.program import StaleStepError
 from holdfast.engine.resume.history import History
-from holdfast.errors import VerificationError
+from holdfast.errors import CheckpointCorruptedError, VerificationError
 from holdfast.kernel.compose import rollback_to
 from holdfast.kernel.core import Core
 from holdfast.kernel.draft import Draft
+from holdfast.kernel.entries import is_live
 from holdfast.kernel.pages import pass_by
+from holdfast.kernel.tip import SAYS_EVERY
 from holdfast.model import Entry, Kind, Status, checkpoint_id
 from holdfast.operations.forking import copy_of
 
@@ -54,6 +57,8 @@ def examine(core: Core, history: History, options: Options) -> Retreat | None:
     """
     if options.trust == "skip" or history.ending or not history.may_claim:
         return None
+    if _says_nothing(core, history):
+        return None
     from holdfast.evidence.trust.gathering import branch_with_claims
 
     branch = branch_with_claims(core, history.branch)
@@ -67,6 +72,24 @@ def examine(core: Core, history: History, options: Options) -> Retreat | None:
         history.epoch,
         _kept(core, history, found.entry, oldest),
     )
+
+
+def _says_nothing(core: Core, history: History) -> bool:
+    """Whether the last checkpoints tell that nothing was claimed so far: no others are read then."""
+    newest = next(filter(is_live, reversed(history.entries)), None)
+    if newest is None or history.claimed:
+        return False
+    before: int | None = newest.seq
+    try:
+        for entry in islice(core.journals.branch_of(newest), 2 * SAYS_EVERY):
+            if entry.seq != before or claimed_so_far(entry.meta):
+                return False  # what was deleted in between may have claimed something, too
+            if IN_FORCE in entry.meta:
+                return Meta(entry).in_force == ""
+            before = entry.parent
+    except CheckpointCorruptedError:
+        return False  # reading all of the branch tells what is wrong
+    return before is None
 
 
 def retreat_before(core: Core, run: str, stale: StaleStepError, *, whole: bool) -> Retreat:
