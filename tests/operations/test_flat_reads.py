@@ -196,6 +196,23 @@ def test_a_retained_run_says_it_only_while_nothing_was_deleted_behind_it() -> No
         assert cp.fork("run").state == small(SAYS_EVERY + 2)
 
 
+@pytest.mark.parametrize(
+    "error", [hf.KeyMissingError("run", 3), hf.CheckpointCorruptedError("run", 3, "damaged")]
+)
+def test_earlier_entries_that_cannot_be_read_do_not_keep_anybody_from_saving(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> Any:
+        raise error
+
+    store = filled(SAYS_EVERY - 3)
+    with hf.SyncCheckpointer(store) as cp:
+        monkeypatch.setattr(cp.core.journals, "entries", refuse)
+        for n in range(2 * SAYS_EVERY):
+            cp.save("run", small(n))
+    assert not any(IN_FORCE in entry.meta for entry in store.read("run", limit=1000))
+
+
 @pytest.mark.parametrize("steps", [40, 400])
 def test_the_results_of_a_workflow_are_read_once_to_load_them(steps: int) -> None:
     @step

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import islice
 
 from holdfast.codec.meta import IN_FORCE, Meta, claimed_so_far, with_nothing_in_force
-from holdfast.errors import CheckpointCorruptedError
+from holdfast.errors import CheckpointError
 from holdfast.kernel.draft import Draft
 from holdfast.kernel.entries import EntryReader, is_stub
 from holdfast.kernel.tip import SAYS_EVERY, Tip
@@ -29,21 +29,22 @@ def saying(tip: Tip, draft: Draft) -> Draft:
 def look_back(reader: EntryReader, tip: Tip) -> None:
     """Find out whether nothing was claimed up to the head that the tip was made of. Blocks.
 
-    Its last entries tell, if they are intact and were not deleted; else something may have been.
+    Its last entries tell, if they can be read and were not deleted; else something may have been.
     """
     if tip.quiet is None and not tip.run.startswith(HIDDEN):
-        tip.quiet = _says_nothing(reader, tip)
+        try:
+            tip.quiet = _says_nothing(reader, tip)
+        except CheckpointError:  # damage, or a key that is not here: no reason not to save
+            tip.quiet = False
 
 
 def _says_nothing(reader: EntryReader, tip: Tip) -> bool:
-    entries = reader.scan(
+    entries = reader.entries(
         tip.run, bodies=True, newest_first=True, after=tip.said + 1, page=SAYS_EVERY + 1
     )
-    for found in islice(entries, 2 * SAYS_EVERY):
-        if isinstance(found, CheckpointCorruptedError) or is_stub(found):
+    for entry in islice(entries, 2 * SAYS_EVERY):
+        if is_stub(entry) or claimed_so_far(entry.meta):
             return False
-        if claimed_so_far(found.meta):
-            return False
-        if found.kind == Kind.OPEN or (IN_FORCE in found.meta and Meta(found).in_force == ""):
+        if entry.kind == Kind.OPEN or (IN_FORCE in entry.meta and Meta(entry).in_force == ""):
             return True
     return False
