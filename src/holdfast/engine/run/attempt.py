@@ -18,7 +18,7 @@ from holdfast.engine.functions import portable
 from holdfast.engine.holding.presence import Ending
 from holdfast.engine.observing import within
 from holdfast.engine.program import Task
-from holdfast.engine.run.calling import contained, no_loop, settled
+from holdfast.engine.run.calling import call_without_loop, refuse_exit, settled
 from holdfast.engine.run.channel import channel
 from holdfast.engine.run.reading import Reading
 from holdfast.engine.run.threads import carried, in_thread, threads
@@ -79,20 +79,24 @@ class Attempts:
                 channel(run) if run.heard else None, self._is_stopping, run.core,
                 _options=run.options, _record=run.recorder.keep_output,
             )  # fmt: skip
-            with contained(run.options.in_worker):
+            try:
                 if run.around_steps:
                     with within(run.around_steps, info):
-                        value = await self._call_in_time(task, policy.timeout, info, here)
+                        value = await self._call_in_time(task, info, here)
+                elif policy.timeout is not None:
+                    value = await self._call_in_time(task, info, here)
                 else:
-                    value = await self._call_in_time(task, policy.timeout, info, here)
+                    value = await self._call(task, info, here)
+            except SystemExit as error:
+                refuse_exit(error, run.options.in_worker)
+                raise
             said = info.claimed
         if said or policy.claims is not None or task.child_id or task.called_with:
             return value, await self._claims(task, value, read, said, here)
         return value, NO_CLAIMS
 
-    async def _call_in_time(
-        self, task: Task, timeout: float | None, info: StepInfo, here: bool
-    ) -> Any:
+    async def _call_in_time(self, task: Task, info: StepInfo, here: bool) -> Any:
+        timeout = task.policy.timeout
         if timeout is None:
             return await self._call(task, info, here)
         deadline = asyncio.timeout(timeout)
@@ -111,7 +115,9 @@ class Attempts:
         if here or task.policy.inline or task.is_async:
             token = CURRENT_STEP.set(info)
             try:
-                with no_loop(here and self.may_block and not task.is_async):
+                if here and self.may_block and not task.is_async:
+                    value = call_without_loop(task)
+                else:
                     value = task.fn(*task.args, **task.kwargs)
                 return await settled(task, info, value)
             finally:

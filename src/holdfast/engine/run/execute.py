@@ -233,6 +233,8 @@ class Steps:
         A worker, which nobody starts again by hand for one run, has a limit for all steps. A child
         run has its own count.
         """
+        if not self.deaths:
+            return False
         retry = task.policy.retry
         if retry is None and self._run.options.in_worker and task.child is None:
             retry = _IN_WORKERS
@@ -263,14 +265,15 @@ class Steps:
         began, tries = perf_counter(), 0
         if self._hopeless(task):
             return self._given_up(task, attempt - 1)
-        due = None if isinstance(task.fn, Sleep) else self._due.get(task.key)
+        sleep = task.fn if isinstance(task.fn, Sleep) else None
+        due = None if sleep is not None else self._due.get(task.key)
         if due is not None and not await self._wait_until(task.key, due, here):
             return None
         while True:
             try:
                 if task.fresh is not None and tries:
                     task.args = task.fresh()
-                if isinstance(task.fn, Sleep) and not await self._sleep(task, task.fn, here):
+                if sleep is not None and not await self._sleep(task, sleep, here):
                     return None
                 with self._interruption.possible(here and task.child is None):
                     value, claims = await self.attempts.make(task, attempt, here)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 
 class Interruption:
@@ -25,16 +23,17 @@ class Interruption:
         """Steps may be executed, and wait, again."""
         self.stops = self.wakes = False
 
-    @contextmanager
-    def possible(self, here: bool) -> Iterator[None]:
-        """A step in place may be cancelled, but not what its task does before and after."""
+    def possible(self, here: bool) -> Self:
+        """In the block, a step in place may be cancelled; not what its task does before and after."""
+        if here and self.stops:
+            raise asyncio.CancelledError
         self._here = asyncio.current_task() if here else None
-        try:
-            if here and self.stops:
-                raise asyncio.CancelledError
-            yield
-        finally:
-            self._here = None
+        return self
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None:
+        self._here = None
 
     def cancel_here(self) -> None:
         """Cancel the step that is executed in place, if there is one."""

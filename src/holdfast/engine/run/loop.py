@@ -15,7 +15,7 @@ from holdfast.engine.options import Options
 from holdfast.engine.program import Program, Ready, Task
 from holdfast.engine.resume.history import answer_in
 from holdfast.engine.run import ending, left, pausing
-from holdfast.engine.run.calling import contained
+from holdfast.engine.run.calling import refuse_exit
 from holdfast.engine.run.execute import Finished, Steps
 from holdfast.engine.run.failures import describe, failure, message_of, type_name
 from holdfast.engine.run.hold import Hold
@@ -241,8 +241,7 @@ class Run(Telling):
         while True:
             self.check_lease()
             try:
-                with contained(self.options.in_worker):
-                    ready = program.ready()
+                ready = self._ready()
             except Exception as error:
                 if isinstance(error, HoldfastError) and not isinstance(error, RunError):
                     raise  # the flow changed, for example: nothing is recorded about that
@@ -263,7 +262,8 @@ class Run(Telling):
             elif self.wanted is not None:
                 tasks = []
             if tasks or steps.running:
-                await self._continue()
+                if self.paused:  # says the journal
+                    await self._continue()
                 fatal = await self._record(await steps.execute(tasks))
                 if fatal is not None:
                     return await self._end_with(*fatal)
@@ -279,16 +279,22 @@ class Run(Telling):
             elif not self.answered():
                 await pausing.pause(self)
 
+    def _ready(self) -> Ready:
+        try:
+            return self.program.ready()
+        except SystemExit as error:
+            refuse_exit(error, self.options.in_worker)
+            raise
+
     def _to_catch_up(self, tasks: Sequence[Task]) -> list[Task]:
         """What the flow's own code waits for before it comes past all that is to be undone."""
         waits = [task for task in tasks if not task.recorded]
         return waits if waits and self.program.catching_up else []
 
     async def _continue(self) -> None:
-        """Steps are about to be executed. If the journal says that the run stopped, claim it."""
-        if self.paused:
-            await self.hold.claim_again()
-            self.paused = False
+        """Steps are about to be executed, and the journal says that the run stopped: claim it."""
+        await self.hold.claim_again()
+        self.paused = False
 
     async def hear(self) -> None:
         """Take note of requests that have not reached this run: a child run acted on them."""
@@ -364,7 +370,8 @@ class Run(Telling):
                     good.append(item)
         if good:
             bad += await self._results.save(good)
-        self.steps.attempts.under_way.difference_update(done.task.key for done in finished)
+        for done in finished:
+            self.steps.attempts.under_way.discard(done.task.key)
         for task, failed in bad:
             what = (str(failed), failed.attempts, failed.error_type)
             self.emit(ev.StepFailed(self.run_id, task.key, task.name, *what))

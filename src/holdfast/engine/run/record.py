@@ -22,7 +22,7 @@ from holdfast.engine.program import FlowInfo, Record, Stored
 from holdfast.engine.run.hold import Hold
 from holdfast.errors import CheckpointSaveError, HoldfastError
 from holdfast.kernel import compose
-from holdfast.kernel.draft import Draft
+from holdfast.kernel.draft import KEEP, Draft
 from holdfast.logs import about, logger
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, checkpoint_id
 from holdfast.store import Work
@@ -140,21 +140,22 @@ class Recorder:
         if isinstance(record.value, Stored):
             encoding = compose.bounded(self._core, self._run, record.value.encoding)
         else:
-            root = "state" if record.kind == Kind.CHECKPOINT else f"result of {record.step}"
+            root = "state" if record.kind is Kind.CHECKPOINT else f"result of {record.step}"
             encoding = compose.encode(self._core, self._run, record.value, root)
-        draft = Draft(
+        meta = self._meta_of(record)
+        if record.arguments is not None:
+            meta = with_arguments(meta, record.arguments)
+        return Draft(
             record.kind.value,
             record.status.value,
             encoding,
-            step=record.step,
-            step_index=record.index,
-            type=record.type,
-            duration=duration,
-            meta=with_arguments(self._meta_of(record), record.arguments),
+            KEEP,
+            record.step,
+            record.index,
+            record.type,
+            duration,
+            meta=meta,
         )
-        if not self._claimed and may_claim(draft.meta):
-            self._note_claims()
-        return draft
 
     def _note_claims(self) -> None:
         """Have all later entries say that there are claims before them.
@@ -212,7 +213,9 @@ class Recorder:
             if record.name is not None and record.name != record.step:
                 facts["step_name"] = record.name
             known = dump_meta(facts)
-            if key is not None and len(self._metas) < _MAX_METAS:
+            if not self._claimed and may_claim(known):
+                self._note_claims()
+            elif key is not None and len(self._metas) < _MAX_METAS:
                 self._metas[key] = known
         return known
 

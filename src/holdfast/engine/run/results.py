@@ -58,12 +58,12 @@ class Results:
 
     async def save(self, good: list[Good]) -> list[tuple[Task, StepFailedError]]:
         """Save the results and hand them on. Returns those whose own transaction failed."""
-        bad = []
+        bad: list[tuple[Task, StepFailedError]] = []
         plain = [item for item in good if item.done.task.policy.commit is None]
         if plain:
             await self._save_batch(plain, None)
         if len(plain) == len(good):
-            return []
+            return bad
         for item in good:
             commit = item.done.task.policy.commit
             if commit is None:
@@ -79,24 +79,21 @@ class Results:
         return bad
 
     async def _save_batch(self, batch: list[Good], work: Work | None) -> None:
-        urgent = work is not None
-        if self._run.options.strategy == Strategy.MARKED:
+        run, urgent = self._run, work is not None
+        if run.options.strategy is Strategy.MARKED:
             urgent = urgent or any(item.done.task.policy.marked for item in batch)
         for item in batch:
-            self._run.steps.attempts.reading.note(item.done.claims)
-        saved = await self._run.recorder.save(
-            [item.draft for item in batch], urgent=urgent, work=work
-        )
-        self._run.steps.deaths = 0  # crashes before a finished step do not count any more
+            if item.done.claims:
+                run.steps.attempts.reading.note(item.done.claims)
+        saved = await run.recorder.save([item.draft for item in batch], urgent=urgent, work=work)
+        run.steps.deaths = 0  # crashes before a finished step do not count any more
         for item in batch:
             task = item.done.task
-            if self._run.heard:
-                show = self._run.program.show(task, item.stored)
+            if run.heard:
+                show = run.program.show(task, item.stored)
                 spent = (item.done.duration, item.done.attempts)
                 size = len(item.draft.encoding or b"")
-                self._run.emit(
-                    ev.StepCompleted(self._run.run_id, task.key, task.name, *spent, show, size)
-                )
-            self._run.program.accept(task, item.handed_on, item.stored)
-        if self._run.heard:
-            self._run.recorder.announce(saved)
+                run.emit(ev.StepCompleted(run.run_id, task.key, task.name, *spent, show, size))
+            run.program.accept(task, item.handed_on, item.stored)
+        if run.heard:
+            run.recorder.announce(saved)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from holdfast.codec.meta import Meta
@@ -147,6 +147,7 @@ def key_of(plan: Plan, entry: Entry) -> str:
     return _NAMES.sub(lambda found: found[1] + renamed.get(found[2], found[2]), key)
 
 
+@lru_cache(maxsize=4096)
 def escaped(name: str) -> str:
     """A node's name without what keys are put together with: no two visits share a key."""
     return name.translate(_ESCAPES)
