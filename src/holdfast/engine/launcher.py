@@ -67,7 +67,8 @@ class Launcher:
         self._keeps = keeps  # the runs outlive the engine
         self._executors = executors
         self.dead_after = dead_after
-        self.options(None, {})  # raises for defaults that no run could have
+        if defaults or dead_after != DEAD_AFTER:
+            self.options(None, {})  # raises for defaults that no run could have
 
     def options(
         self, flow: Flow[Any] | None, given: RunOptions, *, listening: bool = False

@@ -77,10 +77,13 @@ class Opening:
             return opening
 
         member = member or thread_member(self._run)
-        return append_if(self._core, self._run, decide, listed=self._link.listed, member=member)
+        listed = self._link.listed
+        return append_if(self._core, self._run, decide, listed=listed, member=member, opens=True)
 
 
 def _checked_labels(labels: Mapping[str, str]) -> dict[str, str] | None:
+    if labels is _NO_LABELS:
+        return None
     given: object = labels
     if not isinstance(given, Mapping):
         raise TypeError(f"labels must be a mapping of texts, not {given!r}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,7 +18,6 @@ from holdfast.errors import (
     ConflictError,
     EntriesLostError,
     HoldfastError,
-    InvalidIdError,
     RunMismatchError,
     StoreClosedError,
     StoreError,
@@ -29,11 +27,11 @@ from holdfast.errors import (
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.draft import Draft
 from holdfast.kernel.keyed import confirm, ring_keys
+from holdfast.kernel.new_runs import check_new_id, open_at_once
 from holdfast.kernel.ticket import Ticket
 from holdfast.kernel.tip import Tip
 from holdfast.kernel.unclaimed import look_back
 from holdfast.model import (
-    OF_CHILD,
     THREADS,
     VERDICTS,
     Entry,
@@ -115,6 +113,7 @@ def append_if(
     listed: bool = False,
     member: Draft | None = None,
     past_damage: bool = False,
+    opens: bool = False,
 ) -> Op[Entry]:
     """Append what is decided about the run's head, while that is still the head.
 
@@ -123,9 +122,15 @@ def append_if(
     to the store, and must not block then: the head of a run that this process executes moves
     all the time. A run that is opened and is not `listed` is first listed by its thread, as this
     `member`. It is tried for `patience` seconds, or as long as a save may take. With
-    `past_damage`, `decide` is called with None for a head that is damaged; else that raises.
+    `past_damage`, `decide` is called with None for a head that is damaged; else that raises. With
+    `opens`, the store is not asked for the head of a run that nobody here has heard of: if there
+    is one, it refuses, and is asked then.
     """
     deadline = new_deadline(core, patience)
+    if opens:
+        opened = open_at_once(core, run, _listed(decide(None)), deadline, listed=listed)
+        if opened is not None and (yield from is_durable(opened)):
+            return opened.entries[-1]
     attempt = partial(
         _behind_stored_head, core, run, decide, deadline, behind_queued, listed, member, past_damage
     )
@@ -327,9 +332,7 @@ def _opened(
         drafts = yield partial(_handed_over, core, run, tip, drafts)
     if tip.exists or first.kind in (Kind.MEMBER, Kind.VERDICT):
         return drafts
-    if OF_CHILD in run.replace("://", "") and not _is_child(first):  # an address may be an id
-        reason = f"holds {OF_CHILD!r}, as only the ids of child runs do; put '/' there, for example"
-        raise InvalidIdError("run_id", run, reason)
+    check_new_id(run, first)
     if core.journals.sealer is not None:
         yield partial(core.journals.prepare, first.owner or core.journals.owner)
     if first.thread is not None:
@@ -356,11 +359,6 @@ def _handed_over(core: Core, run: str, tip: Tip, drafts: list[Draft]) -> list[Dr
         draft if draft.encoding is None else draft._replace(encoding=encode(draft.encoding))
         for draft in drafts
     ]
-
-
-def _is_child(opening: Draft) -> bool:
-    """Whether this opens a child run: the engine may do so, and nobody else."""
-    return opening.kind == Kind.OPEN and "parent" in json.loads(opening.meta or "{}")
 
 
 def _listed(decided: Draft | list[Draft]) -> list[Draft]:

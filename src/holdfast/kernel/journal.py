@@ -99,6 +99,11 @@ class Journals(ValueReader):
         tip = self._tips.get(run)
         return None if tip is None or tip.broken else tip
 
+    def unheard_of(self, run: str) -> Tip | None:
+        """A tip for a run that is new as far as is known here, if only the store has a say in it."""
+        asks = self._bound or self.sealer or self.remembered or not self._begun
+        return None if asks or run in self._tips else Tip(run, None)
+
     def checked_head(self, run: str) -> Entry | None:
         """The run's newest entry, proved, and compared with what is remembered of the run."""
         read = super().checked_head
