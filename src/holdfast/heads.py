@@ -287,7 +287,9 @@ def _number(value: object) -> int | None:
 
 def _text(value: object) -> str | None:
     """The text, if every store can keep it in an index."""
-    if type(value) is not str or not value or min(value) < " ":
+    if type(value) is not str or not value:
+        return None
+    if not value.isprintable() and min(value) < " ":
         return None
     try:
         return value if len(value.encode()) <= MAX_ID_BYTES else None

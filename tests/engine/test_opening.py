@@ -55,7 +55,9 @@ def test_a_run_that_another_process_opened_is_found_all_the_same(
         else:
             with pytest.raises(RunExistsError):
                 engine.run_sync(double(2), run_id="run")
-            assert other.load("run").state == {"theirs": True}
+            found = other.load("run")
+            assert found is not None
+            assert found.state == {"theirs": True}
         assert other.verify("run").ok
     engine.close_sync()
 

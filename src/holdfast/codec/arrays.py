@@ -20,6 +20,8 @@ _MAX_DIMS: Final = 64  # numpy has no more
 def is_numpy(value: object) -> bool:
     """Whether this is a numpy array or scalar, without importing numpy to find out."""
     numpy: Any = sys.modules.get("numpy")
+    if numpy is None:
+        return False
     kinds = getattr(numpy, "ndarray", None), getattr(numpy, "generic", None)
     return any(kind is not None and isinstance(value, kind) for kind in kinds)
 

@@ -110,10 +110,11 @@ class Fields:
         key: Any = None
         try:
             for key, item in data.items():
+                convert = known.get(key)
                 if type(item) is Ready:
                     converted[key] = item.value
                 else:
-                    converted[key] = known[key](item) if key in known else item
+                    converted[key] = item if convert is None else convert(item)
         except Misplaced as misplaced:
             misplaced.under(key_step(key))
             raise
@@ -130,12 +131,9 @@ def _dataclass(kind: Any, types: Fields) -> Convert:
     fields = {field.name: field for field in dataclasses.fields(kind)}
     needed = [field.name for field in fields.values() if field.init and not has_default(field)]
     unsaved = {field.name for field in fields.values() if not is_stored(field)}
+    set_later = [field.name for field in fields.values() if not field.init]
 
-    def convert(data: Any) -> Any:
-        if is_made(kind, dict, data):
-            return data
-        if unsaved:  # it may have been stored before the field was marked
-            data = {key: item for key, item in data.items() if key not in unsaved}
+    def check(data: Any) -> None:
         for key in (key for key in data if key not in fields):
             raise Misplaced(
                 f"{kind.__name__} has no such field, and dropping it would lose data; "
@@ -145,8 +143,16 @@ def _dataclass(kind: Any, types: Fields) -> Convert:
             raise Misplaced(
                 f"{kind.__name__} needs this field, but it was not stored; give it a default"
             ).under(key_step(key))
+
+    def convert(data: Any) -> Any:
+        if is_made(kind, dict, data):
+            return data
+        if unsaved:  # it may have been stored before the field was marked
+            data = {key: item for key, item in data.items() if key not in unsaved}
+        if data.keys() != fields.keys():
+            check(data)
         given = types.convert(data)
-        later = {key: given.pop(key) for key in data if not fields[key].init}
+        later = {key: given.pop(key) for key in set_later if key in given}
         revived = made(kind, **given)
         for key, item in later.items():
             object.__setattr__(revived, key, item)  # works for frozen classes too

@@ -76,6 +76,8 @@ def field_converters(kind: Any) -> dict[str, Convert] | None:
 
 
 def _converter(hint: Any) -> Convert:
+    if type(hint) is type:
+        return _compile(hint, "")
     hint = unwrapped(hint)
     try:
         # `A | B` equals `B | A`, but its first member goes first: the text tells them apart.

@@ -109,7 +109,8 @@ async def start(
             part_of = None if child_of is None else (child_of.run.run_id, child_of.key)
             trace = trace_of_opening(core, program.flow.name, parent=part_of)
         facts |= {} if trace is None else {TRACE: trace}
-        opened = opening.append(Status.RUNNING, facts, thread_member(run_id, **holder))
+        member = None if link.thread is None else thread_member(run_id, **holder)
+        opened = opening.append(Status.RUNNING, facts, member)
         entry = await drive(core, opened, options)
         if child_of is not None:
             await child_of.confirm()

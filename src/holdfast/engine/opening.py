@@ -13,7 +13,7 @@ from holdfast.engine.program import Program, Stored
 from holdfast.engine.resume.takeover import Make
 from holdfast.errors import RunExistsError
 from holdfast.kernel import compose
-from holdfast.kernel.appending import append_if, thread_member
+from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.draft import Draft
 from holdfast.model import Entry, Kind, Status, check_id
@@ -76,7 +76,6 @@ class Opening:
                 raise RunExistsError(self._run)
             return opening
 
-        member = member or thread_member(self._run)
         listed = self._link.listed
         return append_if(self._core, self._run, decide, listed=listed, member=member, opens=True)
 

@@ -100,7 +100,7 @@ class Deliveries:
 
     def turn(self) -> bool:
         """Let one thing happen; False if all wait for what is not here yet."""
-        if any(body.turn() for body in tuple(self.bodies)):
+        if self.bodies and any(body.turn() for body in tuple(self.bodies)):
             return True
         if self._recorded:
             _, _, fiber, outcome = heapq.heappop(self._recorded)
@@ -112,7 +112,7 @@ class Deliveries:
                 return True
             self._code.notes.append(note)
         else:
-            return any(body.check() for body in tuple(self.bodies))
+            return bool(self.bodies) and any(body.check() for body in tuple(self.bodies))
         self._code.resume(fiber, outcome)
         return True
 

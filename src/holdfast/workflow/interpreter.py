@@ -85,9 +85,13 @@ class Interpreter:
             self.start(Fiber(Frame(code, self._scope(""))))
         while self._runnable or self.deliveries.turn():
             if self._runnable:
-                with in_own_task(self, fiber := self._runnable.popleft()):
-                    self._advance(fiber)
+                in_own_task(self, self._runnable.popleft(), self._advance)
         self.tasks = [task for task in self.tasks if task.key in self.waiting]
+
+    @property
+    def awaits(self) -> bool:
+        """Whether its own code awaits what is no step, and may ask for more afterwards."""
+        return any(step is None for _, step in self.waiting.values())
 
     def start(self, fiber: Fiber) -> None:
         """Begin to run a fiber."""

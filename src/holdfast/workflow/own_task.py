@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio.tasks import _enter_task, _leave_task
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.workflow.fibers import Outcome
@@ -62,24 +61,23 @@ class OwnTask:
         return outcome
 
 
-@contextmanager
-def in_own_task(code: Interpreter, fiber: Fiber) -> Iterator[None]:
-    """The fiber's own task is the current one meanwhile, and its outcome is as that says."""
-    task = asyncio.current_task()
+def in_own_task(code: Interpreter, fiber: Fiber, advance: Callable[[Fiber], None]) -> None:
+    """Advance the fiber. Its own task is the current one meanwhile, and its outcome as that says."""
+    task = code.task
     if task is None or isinstance(task, OwnTask):
-        yield
+        advance(fiber)
         return
     if fiber.task is None:
         fiber.task = OwnTask(task)
     fiber.outcome = fiber.task.checked(fiber.outcome)
-    loop, before = asyncio.get_running_loop(), code.task
+    loop = task.get_loop()
     own: Any = fiber.task
     _leave_task(loop, task)
     _enter_task(loop, own)
     code.task = own
     try:
-        yield
+        advance(fiber)
     finally:
-        code.task = before
+        code.task = task
         _leave_task(loop, own)
         _enter_task(loop, task)

@@ -128,9 +128,8 @@ class WorkflowProgram(Program):
             DECIDING.reset(token)
         if code.outcome is not None and code.outcome.error is not None and not code.waiting:
             raise code.outcome.error
-        may_ask = any(step is None for _, step in code.waiting.values())  # after its own await
-        unused = code.replay.unused() if code.outcome or (code.tasks and not may_ask) else []
-        if unused:
+        unused = code.replay.unused()
+        if unused and (code.outcome or (code.tasks and not code.awaits)):
             raise FlowChangedError(
                 code.run_id,
                 (

@@ -18,7 +18,7 @@ from holdfast.engine.functions import portable
 from holdfast.engine.holding.presence import Ending
 from holdfast.engine.observing import within
 from holdfast.engine.program import Task
-from holdfast.engine.run.calling import call_without_loop, refuse_exit, settled
+from holdfast.engine.run.calling import as_failure, call_without_loop, is_pending
 from holdfast.engine.run.channel import channel
 from holdfast.engine.run.reading import Reading
 from holdfast.engine.run.threads import carried, in_thread, threads
@@ -88,8 +88,7 @@ class Attempts:
                 else:
                     value = await self._call(task, info, here)
             except SystemExit as error:
-                refuse_exit(error, run.options.in_worker)
-                raise
+                raise as_failure(error, run.options.in_worker) from error
             said = info.claimed
         if said or policy.claims is not None or task.child_id or task.called_with:
             return value, await self._claims(task, value, read, said, here)
@@ -116,10 +115,13 @@ class Attempts:
             token = CURRENT_STEP.set(info)
             try:
                 if here and self.may_block and not task.is_async:
-                    value = call_without_loop(task)
+                    value = call_without_loop(task, self._run.loop)
                 else:
                     value = task.fn(*task.args, **task.kwargs)
-                return await settled(task, info, value)
+                if is_pending(task, value):
+                    value = await value
+                info.check_used(value)
+                return value
             finally:
                 CURRENT_STEP.reset(token)
         if task.policy.executor is None:
@@ -131,7 +133,10 @@ class Attempts:
                 self._until_done,
                 broken=self._broken.get(task.key, 0),
             )
-        return await settled(task, info, value)
+        if is_pending(task, value):
+            value = await value
+        info.check_used(value)
+        return value
 
     def _call_on(self, executor: Executor | None, task: Task, info: StepInfo) -> Callable[[], Any]:
         """What to call in a thread of ours, or on an executor, which may be another process."""

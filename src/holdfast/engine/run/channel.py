@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def channel(run: Run) -> Callable[[Event], None]:
     """What passes the events of a step on, in order. It never blocks, and never raises."""
-    loop = asyncio.get_running_loop()
+    loop = run.loop
+    assert loop is not None, "it runs a step"
 
     def pass_on(event: Event) -> None:
         tell(run.observers, event)

@@ -93,8 +93,7 @@ class Steps:
             done = await self._execute(tasks[0], here=True)
             return [] if done is None else [done]
         for task in tasks:
-            working = self._execute(task, here=False)
-            spawned = asyncio.create_task(working, context=task.context)
+            spawned = asyncio.create_task(self._aside(task), context=task.context)
             spawned.add_done_callback(self._ring)
             self._running[spawned] = task
         while True:
@@ -103,7 +102,8 @@ class Steps:
                 return self._collect(over)
             if not self._running or self.idle_until() is not None:
                 return []
-            self._bell = asyncio.get_running_loop().create_future()
+            assert self._run.loop is not None, "it is executed"
+            self._bell = self._run.loop.create_future()
             try:
                 await self._bell
             finally:
@@ -257,6 +257,13 @@ class Steps:
     def _next_attempt(self, key: str) -> int:
         return 1 + self.deaths + self._failed.get(key, 0) + self._cut_short.get(key, 0)
 
+    async def _aside(self, task: Task) -> Finished | None:
+        """Execute it in a task of its own. Rings one turn of the loop before a callback would."""
+        try:
+            return await self._execute(task, here=False)
+        finally:
+            self.ring()
+
     async def _execute(self, task: Task, *, here: bool) -> Finished | None:
         """Try until it is finished, or has failed after its last attempt; None if it was interrupted."""
         run, retry = self._run, task.policy.retry
@@ -275,7 +282,7 @@ class Steps:
                     task.args = task.fresh()
                 if sleep is not None and not await self._sleep(task, sleep, here):
                     return None
-                with self._interruption.possible(here and task.child is None):
+                with self._interruption.possible(here and task.child is None, run.loop):
                     value, claims = await self.attempts.make(task, attempt, here)
                 return Finished(task, value, None, perf_counter() - began, attempt, False, claims)
             except asyncio.CancelledError as cancelled:
@@ -365,7 +372,7 @@ class Steps:
         self.waiting[key] = due
         self.ring()
         try:
-            with self._interruption.possible(here):
+            with self._interruption.possible(here, self._run.loop):
                 await until(self._run.core.journals.clock, due, within)
         except asyncio.CancelledError:
             if self._interruption.was_ours(here, waiting=True):

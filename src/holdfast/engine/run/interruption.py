@@ -23,11 +23,14 @@ class Interruption:
         """Steps may be executed, and wait, again."""
         self.stops = self.wakes = False
 
-    def possible(self, here: bool) -> Self:
-        """In the block, a step in place may be cancelled; not what its task does before and after."""
+    def possible(self, here: bool, loop: asyncio.AbstractEventLoop | None) -> Self:
+        """In the block, a step in place may be cancelled; not what its task does before and after.
+
+        With the loop that runs here, no system call is needed to find the task.
+        """
         if here and self.stops:
             raise asyncio.CancelledError
-        self._here = asyncio.current_task() if here else None
+        self._here = asyncio.current_task(loop) if here else None
         return self
 
     def __enter__(self) -> None: ...

@@ -15,7 +15,7 @@ from holdfast.engine.options import Options
 from holdfast.engine.program import Program, Ready, Task
 from holdfast.engine.resume.history import answer_in
 from holdfast.engine.run import ending, left, pausing
-from holdfast.engine.run.calling import refuse_exit
+from holdfast.engine.run.calling import as_failure
 from holdfast.engine.run.execute import Finished, Steps
 from holdfast.engine.run.failures import describe, failure, message_of, type_name
 from holdfast.engine.run.hold import Hold
@@ -78,7 +78,7 @@ class Run(Telling):
         self._asked: float | None = None  # since when the loop has not turned
         self.waits = Waits(program, dict(behind.deadlines))
         self._answers_came = False
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None  # that it is executed in
         self.task: asyncio.Task[Any] | None = None  # the one that executes it
         self.began = perf_counter()
         self._due: float | None = None  # by the clock of the loop: when it times out
@@ -86,7 +86,7 @@ class Run(Telling):
     async def main(self) -> Any:
         """Execute the run; returns its result, or raises what ended it."""
         timer = None
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         parent = self.parent
         if parent is not None:
             parent.children.add(self)
@@ -96,8 +96,8 @@ class Run(Telling):
                 self.ask("cancel")
         elif self.options.timeout is not None:
             if self._due is None:
-                self._due = self._loop.time() + self.options.timeout
-            timer = self._loop.call_at(self._due, self.ask, "timeout")
+                self._due = self.loop.time() + self.options.timeout
+            timer = self.loop.call_at(self._due, self.ask, "timeout")
         try:
             with executing():
                 result = await self._work()
@@ -171,9 +171,9 @@ class Run(Telling):
 
     def stop_from_anywhere(self) -> None:
         """Stop what is under way unless the lease is fresh, in the thread of the run's loop."""
-        if self._loop is not None and not self._loop.is_closed():
+        if self.loop is not None and not self.loop.is_closed():
             with suppress(RuntimeError):  # it was closed just now
-                self._loop.call_soon_threadsafe(self._stop_if_stale)
+                self.loop.call_soon_threadsafe(self._stop_if_stale)
 
     def _stop_if_stale(self) -> None:
         lease = self.hold.lease
@@ -184,14 +184,14 @@ class Run(Telling):
 
     def lag(self) -> float:
         """How late the run's event loop is. Asked for every now and then, from any thread."""
-        if self._loop is None or self._loop.is_closed() or self.options.blocking:
+        if self.loop is None or self.loop.is_closed() or self.options.blocking:
             return 0.0
         now = self.core.journals.clock.monotonic()
         if self._asked is not None:
             return now - self._asked
         self._asked = now
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._turned)
+            self.loop.call_soon_threadsafe(self._turned)
         return 0.0
 
     def _turned(self) -> None:
@@ -199,8 +199,8 @@ class Run(Telling):
 
     def ask_from_anywhere(self, action: str) -> None:
         """`ask`, in the thread of the run's own loop."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self.ask, action)
+        if self.loop is not None and not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.ask, action)
             return
         self.ask(action)
 
@@ -241,8 +241,9 @@ class Run(Telling):
         while True:
             self.check_lease()
             try:
-                ready = self._ready()
-            except Exception as error:
+                ready = program.ready()
+            except (Exception, SystemExit) as raised:
+                error = as_failure(raised, self.options.in_worker)
                 if isinstance(error, HoldfastError) and not isinstance(error, RunError):
                     raise  # the flow changed, for example: nothing is recorded about that
                 return await self._end_with(error)
@@ -278,13 +279,6 @@ class Run(Telling):
                 return await ending.complete(self)
             elif not self.answered():
                 await pausing.pause(self)
-
-    def _ready(self) -> Ready:
-        try:
-            return self.program.ready()
-        except SystemExit as error:
-            refuse_exit(error, self.options.in_worker)
-            raise
 
     def _to_catch_up(self, tasks: Sequence[Task]) -> list[Task]:
         """What the flow's own code waits for before it comes past all that is to be undone."""

@@ -146,8 +146,8 @@ class Recorder:
         if record.arguments is not None:
             meta = with_arguments(meta, record.arguments)
         return Draft(
-            record.kind.value,
-            record.status.value,
+            record.kind._value_,  # as `value`, which is a property written in Python
+            record.status._value_,
             encoding,
             KEEP,
             record.step,

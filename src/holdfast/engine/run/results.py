@@ -62,9 +62,7 @@ class Results:
         plain = [item for item in good if item.done.task.policy.commit is None]
         if plain:
             await self._save_batch(plain, None)
-        if len(plain) == len(good):
-            return bad
-        for item in good:
+        for item in good if len(plain) < len(good) else ():
             commit = item.done.task.policy.commit
             if commit is None:
                 continue

@@ -302,6 +302,7 @@ class WalkingProgram(Program):
     def _fork(self, walk: Walk, targets: list[str], after: str) -> None:
         key = visit_key(walk, after)
         fork = Fork(walk, key, self._plan.join_of(targets), targets)
+        walk.at_hand = None  # it continues with what the branches make of it
         for target in targets:
             branch = Walk(walk.state, f"{key}>{versions.escaped(target)}", fork, target)
             branch.before = walk.before

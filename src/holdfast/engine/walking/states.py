@@ -30,6 +30,8 @@ def updated(kind: Any, state: Any, returned: Any) -> Any:
     """
     if kind is dict and type(returned) is dict:  # fast path
         return {**state, **returned}
+    if type(returned) is kind and dataclasses.is_dataclass(kind) and not issubclass(kind, Mapping):
+        return returned
     kind = get_origin(kind) or kind
     if returned is None and has_fields(kind):
         return state
