@@ -165,7 +165,7 @@ class Record:
     type: str | None = None
     status: Status = Status.RUNNING
     arguments: str | None = None  # a digest of what the step was called with
-    before: Stored | None = None  # the state that it follows, if it is one
+    before: Stored | None = None  # the large state that it follows, if it is one
 
 
 class Stored:

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from holdfast.codec.apart import LARGE
 from holdfast.codec.revive import revive
 from holdfast.engine.program import PLAIN, Record, Stored, Task
 from holdfast.engine.walking.plan import Node, Plan
@@ -46,7 +47,8 @@ class GraphProgram(WalkingProgram):
     def record(self, task: Task, value: Any) -> Record:
         walk, _ = self._busy[task.key]
         record = super().record(task, value)
-        record.before = walk.state
+        if len(walk.state.encoding) >= LARGE:
+            record.before = walk.state
         return record
 
     # --- WalkingProgram
