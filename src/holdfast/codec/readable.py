@@ -60,13 +60,12 @@ def canonical(encoding: bytes) -> str | None:
     """
     try:
         plain = ormsgpack.unpackb(encoding)  # refuses Ext values, and keys that are not str
-        text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = _CANONICAL(plain)
     except (ValueError, TypeError, RecursionError):
         return None
-    if ("$" in text and '"$' in text) or _LONG_INT in f":{text}".translate(
-        _INTS
-    ):  # perhaps in a str: no matter
-        return None
+    has_tag = "$" in text and '"$' in text
+    if has_tag or type(plain) is int or _LONG_INT in text.translate(_INTS):
+        return None  # some of these may only be in a text, which does no harm
     return text
 
 
@@ -155,6 +154,9 @@ HIDDEN_TAGS: Final = ("$secret", "$withheld", "$encrypted")
 
 _NO_STACK: Final = "it is nested too deeply for the stack that is left"
 _SAFE_INT: Final = 2**53
+_CANONICAL: Final = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), allow_nan=False, check_circular=False
+).encode
 _INTS: Final = {
     code: "0" if chr(code).isdigit() else "^" if chr(code) in ",:[-" else "_" for code in range(128)
 }
