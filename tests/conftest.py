@@ -30,8 +30,8 @@ HERE = Path(__file__).parent
 HEAVY = ("celery", "pandas", "polars", "prefect", "pyarrow", "torch")
 collect_ignore = [] if all(map(find_spec, HEAVY)) else ["extras"]  # `make test-extras` has them
 SLOW = (
-    "bench/test_goals.py",
     "advice/",
+    "bench/test_goals.py",
     "cli/",
     "crash/",
     "documents/",
