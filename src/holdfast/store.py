@@ -184,6 +184,16 @@ class Store(ABC):
         body is empty and none was read.
         """
 
+    def scan(
+        self, after: str = "", *, limit: int = PAGE, bodies: bool = True
+    ) -> list[Entry] | None:
+        """At most `limit` entries of the journals with ids greater than `after`, by id and seq.
+
+        All journals, hidden ones too, for those who read a whole store: the last one may be cut.
+        None, by default, if the store can't do that in less time than reading run by run.
+        """
+        return None
+
     def last(self, run: str) -> Entry | None:
         """The run's head, the entry with the highest seq; None for an unknown run."""
         found = self.read(run, newest_first=True, limit=1)

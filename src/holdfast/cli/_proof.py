@@ -20,6 +20,7 @@ def prove(
     anchor: str | None,
     every: bool,
     root: str | None,
+    workers: int,
 ) -> None:
     """Prove histories, compare them with an anchor, or both. Ends with exit code 1 on problems."""
     if runs and not chain:
@@ -37,7 +38,7 @@ def prove(
             proved = anchored = None
             if chain:
                 names = [find_run(cp, run).run_id for run in runs] if runs else None
-                proved = cp.verify_chain(names, progress=note)
+                proved = cp.verify_chain(names, progress=note, processes=workers)
             if anchor is not None:
                 anchored = cp.verify_anchor(anchor, every=every, root=root, progress=note)
         finally:

@@ -1,7 +1,7 @@
 """`holdfast verify`: check stored bytes, and claims about the world."""
 
+from collections import Counter
 from datetime import timedelta
-from functools import partial
 
 import click
 
@@ -15,10 +15,19 @@ from holdfast.cli._proof import prove
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.voting.rows import LONGEST
+from holdfast.operations.verifying import Checked
 from holdfast.views import receipts, words
-from holdfast.views.runs import ids
-from holdfast.views.spreading import side_by_side
-from holdfast.views.verifying import FINE, NO_CLAIMS, Asking, Report, check, document, said
+from holdfast.views.spreading import check_all, number_of_runs, side_by_side
+from holdfast.views.verifying import (
+    FINE,
+    NO_CLAIMS,
+    Asking,
+    Report,
+    are_fine,
+    document,
+    judge,
+    said,
+)
 
 
 @as_command(
@@ -112,7 +121,7 @@ def command(
     if chain or anchor is not None:
         if worker:
             raise click.UsageError("--worker is for claims, which --chain and --anchor leave out")
-        prove(session, runs, chain=chain, anchor=anchor, every=every, root=root)
+        prove(session, runs, chain=chain, anchor=anchor, every=every, root=root, workers=workers)
         return
     if (on or quorum) and not worker:
         raise click.UsageError("--on and --quorum are for --worker")
@@ -121,12 +130,24 @@ def command(
     verifier = allowed.verifier() if evidence else None
     asking = Asking(on, quorum, within.total_seconds()) if worker else None
     with session.opened() as cp:
-        names = [find_run(cp, run).run_id for run in runs] if runs else ids(cp)
-        checking = partial(check, cp, verifier=verifier, asking=asking)
-        reports = side_by_side("verifying", checking, names, workers=workers, progress=progress)
-    found = document(reports)
-    session.show(found, lambda: _draw(reports, found["verdicts"], one=bool(runs)))
-    if not found["ok"]:
+        names = [find_run(cp, run).run_id for run in runs]
+        found = side_by_side(
+            lambda checked: judge(cp, checked, verifier=verifier, asking=asking),
+            map(Checked, map(cp.verify, names)) if runs else check_all(cp, workers=workers),
+            workers=workers,
+            waits=lambda checked: verifier is not None and checked.claims,
+        )
+        total = len(names) if runs else number_of_runs(cp)
+        verdicts: Counter[str] = Counter()
+        reports = []
+        with progress("verifying", total) as advance:
+            for report in found:
+                verdicts[report.verdict] += 1
+                if session.json or runs or report.verdict not in FINE:
+                    reports.append(report)
+                advance()
+    session.show(document(reports), lambda: _draw(reports, verdicts, one=bool(runs)))
+    if not are_fine(verdicts):
         raise SystemExit(Exit.FAILED)
 
 
@@ -157,7 +178,7 @@ def _worded(verdict: str) -> Text:
     return _show.cell(said(verdict), _show.style_of(style))
 
 
-def _draw(reports: list[Report], counts: dict[str, int], *, one: bool) -> None:
+def _draw(reports: list[Report], verdicts: Counter[str], *, one: bool) -> None:
     for report in reports:
         if report.verdict in FINE and not one:
             continue
@@ -175,6 +196,7 @@ def _draw(reports: list[Report], counts: dict[str, int], *, one: bool) -> None:
             if voters:
                 _show.say(f"  answered by {', '.join(voters)}")
     if not one:
-        each = sorted((said(verdict), count) for verdict, count in counts.items())
+        each = sorted((said(verdict), count) for verdict, count in verdicts.items())
         summary = ", ".join(f"{count:,} {verdict}" for verdict, count in each)
-        _show.say(f"{words.plural(len(reports), 'run')}: {summary}" if reports else "no runs")
+        number = words.plural(verdicts.total(), "run")
+        _show.say(f"{number}: {summary}" if verdicts else "no runs")

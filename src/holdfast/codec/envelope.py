@@ -33,6 +33,7 @@ from holdfast.codec.wrapping import (
     TAG,
     VERSION,
     ZSTD,
+    Wrapped,
     beside_of,
     unwrap,
     wrap,
@@ -301,13 +302,19 @@ def glance(entry: Entry) -> Stored:
     Raises `CheckpointCorruptedError` if it is no envelope, `UnknownFormatError` if it has a format
     of another version.
     """
+    return _taken_apart(entry)[0]
+
+
+def _taken_apart(entry: Entry) -> tuple[Stored, Wrapped]:
     try:
-        flags, _, beside, content, trailer = unwrap(entry)
+        parts = unwrap(entry)
+        flags, _, beside, content, trailer = parts
         if not flags & REWRITTEN:
-            return Stored(flags, content, beside, 0, trailer)
+            return Stored(flags, content, beside, 0, trailer), parts
         if flags & DELTA:
             raise ValueError("it was rewritten as a delta")
-        return Stored(flags, content, beside[:PROOF], varint.take(beside, PROOF)[0], trailer)
+        marker = varint.take(beside, PROOF)[0]
+        return Stored(flags, content, beside[:PROOF], marker, trailer), parts
     except CheckpointCorruptedError:
         raise
     except (TypeError, ValueError) as error:
@@ -319,8 +326,7 @@ def check(entry: Entry) -> Stored:
 
     Raises `CheckpointCorruptedError`.
     """
-    stored = glance(entry)
-    flags, checksum, beside, content, trailer = unwrap(entry)
+    stored, (flags, checksum, beside, content, trailer) = _taken_apart(entry)
     if not _fits(entry) or (
         _checksum(entry.digest, _clear(entry), flags, beside, content, trailer) != checksum
     ):

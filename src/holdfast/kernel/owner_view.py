@@ -142,6 +142,12 @@ class OwnerView(StoreView):
             return found
         return []
 
+    def scan(
+        self, after: str = "", *, limit: int = PAGE, bodies: bool = True
+    ) -> list[Entry] | None:
+        """None: most of what it would read is of others."""
+        return None
+
     def _as_member(self, entry: Entry) -> Entry:
         """An entry of a thread's journal; that of another's run is something that nobody reads."""
         if entry.kind != Kind.MEMBER or entry.owner == self.owner:

@@ -32,6 +32,12 @@ class SealedView(StoreView):
         )
         return list(map(self._readable, found))
 
+    def scan(
+        self, after: str = "", *, limit: int = PAGE, bodies: bool = True
+    ) -> list[Entry] | None:
+        found = super().scan(after, limit=limit, bodies=bodies)
+        return None if found is None else list(map(self._readable, found))
+
     def runs(
         self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
     ) -> list[Entry]:

@@ -41,6 +41,11 @@ class StoreView(Store):
             run, after=after, limit=limit, newest_first=newest_first, bodies=bodies
         )
 
+    def scan(
+        self, after: str = "", *, limit: int = PAGE, bodies: bool = True
+    ) -> list[Entry] | None:
+        return self.beneath.scan(after, limit=limit, bodies=bodies)
+
     def runs(
         self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
     ) -> list[Entry]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from holdfast import markup
 from holdfast.codec import envelope
+from holdfast.codec.meta import claimed_so_far
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointNotFoundError,
@@ -21,11 +23,28 @@ from holdfast.kernel.core import Core
 from holdfast.kernel.entries import is_stub, state_seq
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.pages import entries_of
-from holdfast.kernel.proving import Prover
-from holdfast.kernel.reader import all_heads
-from holdfast.model import HIDDEN, KEYS, Entry, check_id, thread_journal, verdict_journal
+from holdfast.kernel.proving import MARKERS, Prover
+from holdfast.kernel.reader import all_heads, all_runs
+from holdfast.model import (
+    HIDDEN,
+    KEYS,
+    Entry,
+    Status,
+    check_id,
+    is_passing,
+    thread_journal,
+    verdict_journal,
+)
 from holdfast.operations.copying import Progress, unseen
-from holdfast.store import PAGE
+from holdfast.operations.spreading import (
+    LAST_HIDDEN,
+    Journal,
+    Page,
+    can_be_scanned,
+    processes_for,
+    spread,
+)
+from holdfast.store import PAGE, RunFilter, Store
 
 _CARD: Final = markup.card("run_id", "ok", "entries", "proved", "rewritten", "deleted", "problems")
 _COUNTED: Final = ("entries", "proved", "rewritten", "deleted")
@@ -84,7 +103,11 @@ class ChainReport(NamedTuple):
 
 
 def verify_chain(
-    core: Core, run_ids: Iterable[str] | None = None, *, progress: Progress = unseen
+    core: Core,
+    run_ids: Iterable[str] | None = None,
+    *,
+    progress: Progress = unseen,
+    processes: int = 1,
 ) -> ChainReport:
     """Prove the histories of these runs, or of the whole store, from the first entry to the head.
 
@@ -92,7 +115,8 @@ def verify_chain(
     were deleted; also of the journals beside the runs, and of a whole store, whether the index is
     what the journals say. Needs no key: digests are of what is stored. Claims are not checked.
     `progress` is called with the name of each journal. It takes little memory, however much is
-    stored.
+    stored. Of a large store that can be shared, so many `processes` read parts, if they can be
+    forked.
 
     Raises `CheckpointNotFoundError` for an unknown run; what is wrong is reported, not raised. That
     newer entries were cut off, or a run removed, can't be seen from what is left: see
@@ -100,22 +124,42 @@ def verify_chain(
     """
     counts: Counter[str] = Counter()
     problems: list[Problem] = []
-    for name in _journals(core, run_ids):
-        with suppress(CheckpointNotFoundError):  # it expired meanwhile
-            found = _settled(core.journals, name)
+    for page in _pages(core, run_ids, processes):
+        for found in page:
+            name = found.run_id
             counts["journals" if name.startswith(HIDDEN) else "runs"] += 1
             counts.update({each: getattr(found, each) for each in _COUNTED})
             problems += found.problems
-        progress(name)
+            progress(name)
     if run_ids is None:
         problems += _index(core)
     return ChainReport(**counts, problems=tuple(problems))
 
 
-def _journals(core: Core, run_ids: Iterable[str] | None) -> Iterator[str]:
-    """The runs, each with its journals; or all journals of the store."""
+def _pages(core: Core, run_ids: Iterable[str] | None, processes: int) -> Iterator[list[Integrity]]:
+    """What is found of these runs and the journals beside them, or of all journals of the store."""
+
+    def settled(page: Iterable[Journal]) -> list[Integrity]:
+        found = []
+        for journal in page:
+            with suppress(CheckpointNotFoundError):  # it expired meanwhile
+                found.append(_settled(core.journals, journal))
+        return found
+
+    store = core.journals.store
+    if run_ids is None and can_be_scanned(store):
+        return spread(
+            store,
+            lambda page: settled(one for one in page.journals if not is_passing(one.name)),
+            processes=processes_for(store, processes),
+        )
     if run_ids is None:
-        return (head.run for head in all_heads(core.journals.store))
+        return (settled([Journal(head.run)]) for head in all_heads(store))
+    return (settled([Journal(name)]) for name in _named(core, run_ids))
+
+
+def _named(core: Core, run_ids: Iterable[str]) -> Iterator[str]:
+    """These runs, each with its journals."""
     named = [check_id("run_id", run_id) for run_id in run_ids]
     for run_id in named:
         if core.journals.head_seq(run_id) is None:
@@ -133,9 +177,10 @@ def _beside(core: Core, run_id: str) -> Iterator[str]:
         yield from (name for name in others if core.journals.head_seq(name) is not None)
 
 
-def _settled(journals: Journals, name: str) -> Integrity:
+def _settled(journals: Journals, journal: Journal) -> Integrity:
     """As `examine`; again, if others wrote to the journal while it was read."""
-    found, before = None, None
+    name, before = journal.name, None
+    found = None if journal.entries is None else examine(journals, name, journal.entries)
     while found is None or not found.ok:
         head = journals.head_seq(name)
         if found is not None and head == before:
@@ -160,22 +205,78 @@ def verify(core: Core, run_id: str) -> Integrity:
     left.
     """
     found = examine(core.journals, check_id("run_id", run_id))
-    beside = verdict_journal(run_id)
+    return _with_verdicts(core, found)
+
+
+def _with_verdicts(core: Core, found: Integrity) -> Integrity:
+    """What was found of a run, and of the journal of its verdicts if there is one."""
+    beside = verdict_journal(found.run_id)
     if core.journals.head_seq(beside) is None:
         return found
     wrong = examine(core.journals, beside).problems
-    verdicts = (Problem(run_id, None, f"its verdicts: at {at}: {why}") for _, at, why in wrong)
+    verdicts = (
+        Problem(found.run_id, None, f"its verdicts: at {at}: {why}") for _, at, why in wrong
+    )
     return found._replace(problems=(*found.problems, *verdicts))
 
 
-def examine(journals: Journals, run_id: str) -> Integrity:
-    """As `verify`, for any journal."""
+class Checked(NamedTuple):
+    """What checking a run among all found."""
+
+    integrity: Integrity
+    claims: bool = True  # whether anything may have been claimed in it
+
+
+def verify_runs(core: Core, *, processes: int = 1) -> Iterator[list[Checked]]:
+    """As `verify`, for all runs of a store that can be scanned, some at a time, by id."""
+    store = core.journals.store
+
+    def check(page: Page) -> list[Checked]:
+        judged = _with_verdict_journals(store, page)
+        found = []
+        for run_id, head, entries in page.journals:
+            if _is_deleted(store, run_id, head):
+                continue
+            with suppress(CheckpointNotFoundError):
+                integrity = examine(core.journals, run_id, entries)
+                claims = entries is None or any(map(_may_claim, entries))
+                if run_id in judged:
+                    integrity = _with_verdicts(core, integrity)
+                found.append(Checked(integrity, claims))
+        return found
+
+    return spread(store, check, after=LAST_HIDDEN, processes=processes_for(store, processes))
+
+
+def _with_verdict_journals(store: Store, page: Page) -> set[str]:
+    """The runs on a page that have verdicts."""
+    first, last = verdict_journal(page.after), verdict_journal(page.last)
+    where = RunFilter(prefix=verdict_journal(""))
+    heads = takewhile(lambda head: head.run <= last, all_runs(store, where, after=first))
+    return {head.run.removeprefix(where.prefix) for head in heads}
+
+
+def _is_deleted(store: Store, run_id: str, head: Entry | None) -> bool:
+    try:
+        found = [head] if head else store.read(run_id, newest_first=True, limit=1, bodies=False)
+    except CheckpointCorruptedError:
+        return False
+    return not found or found[0].status == Status.DELETED
+
+
+def _may_claim(entry: Entry) -> bool:
+    return claimed_so_far(entry.meta) or entry.kind in MARKERS  # which has what deleted ones left
+
+
+def examine(journals: Journals, run_id: str, entries: list[Entry] | None = None) -> Integrity:
+    """As `verify`, for any journal; with all its `entries`, if these were read already."""
     counts: Counter[str] = Counter()
     problems: list[Problem] = []
     admits = None if run_id.startswith(KEYS) else journals.admits  # the ring seals what is in these
     prover = Prover(journals.vouch, admits, every_byte=True)
     head: Entry | None = None
-    for found in entries_of(journals.store, run_id, False, None, PAGE, bodies=True):
+    stored = entries_of(journals.store, run_id, False, None, PAGE, bodies=True)
+    for found in stored if entries is None else entries:
         if isinstance(found, CheckpointCorruptedError):
             problems.append(Problem(run_id, found.seq, found.reason))
             if found.seq is not None:
@@ -193,7 +294,8 @@ def examine(journals: Journals, run_id: str) -> Integrity:
         except CheckpointCorruptedError as error:
             problems.append(Problem(run_id, found.seq, error.reason))
     if head is not None:
-        unreadable = _unreadable(journals, head)
+        proved_now = None if problems else entries
+        unreadable = _unreadable(journals, head, proved_now)
         problems += [problem for problem in unreadable if problem not in problems]
     elif not problems:
         raise CheckpointNotFoundError(run_id)
@@ -215,13 +317,18 @@ def _proof(journals: Journals, prover: Prover, entry: Entry) -> str:
     return proof
 
 
-def _unreadable(journals: Journals, head: Entry) -> list[Problem]:
-    """Why the current state can't be loaded, if it can't."""
+def _unreadable(
+    journals: Journals, head: Entry, proved: list[Entry] | None = None
+) -> list[Problem]:
+    """Why the current state can't be loaded, if it can't. What is `proved` is not read again."""
     wanted = state_seq(head)
     if wanted is None:
         return []
+    last = proved[wanted] if proved and 0 <= wanted < len(proved) else None
     try:
-        journals.value(head.run, wanted, as_data=True)
+        journals.value(
+            head.run, wanted, None if last is None or is_stub(last) else last, as_data=True
+        )
     except CheckpointCorruptedError as error:
         return [Problem(error.run_id, error.seq, error.reason)]
     except (KeyMissingError, WrongKeyError, KeyDestroyedError):

@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast.model import HIDDEN, Entry
 from holdfast.store import RunFilter, Store, StoreStats
+from holdfast.testing.corpus import HOSTILE_IDS
 from holdfast.testing.invariants import entry, tombstone
 
 
@@ -173,6 +174,21 @@ class ReadingContract:
         assert [head.run for head in store.runs(RunFilter(status="deleted"))] == ["dead"]
         assert store.runs(RunFilter(prefix=HIDDEN)) == []
         assert len(store.runs(RunFilter(prefix=HIDDEN, status="deleted"))) == 1
+
+    def test_a_scan_has_every_entry_by_id_and_seq(self, store: Store) -> None:
+        """Of hidden journals, and of deleted runs, too: or the store can't be scanned at all."""
+        names = [f"{HIDDEN}list", *HOSTILE_IDS[:12]]
+        for name in names:
+            store.append([entry(name, seq, b"%d" % seq) for seq in range(3)])
+        store.erase(tombstone(names[1], 3))
+        every = [one for name in sorted(names) for one in store.read(name)]
+        if store.scan() is None:
+            return
+        assert store.scan() == every
+        assert store.scan(limit=7) == every[:7]
+        assert store.scan(bodies=False) == [one._replace(body=b"") for one in every]
+        for name in names:
+            assert store.scan(name, limit=4) == [one for one in every if one.run > name][:4]
 
     def test_runs_page_by_id(self, store: Store) -> None:
         store.append([entry(f"r{number}", 0) for number in range(5)])

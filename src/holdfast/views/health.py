@@ -23,7 +23,7 @@ from holdfast.stores._shared.access import risks
 from holdfast.urls import local_path
 from holdfast.views import runs, words
 from holdfast.views.commands import PLACEHOLDER, Commands
-from holdfast.views.spreading import Progress, side_by_side, unseen
+from holdfast.views.spreading import Progress, check_all, number_of_runs, unseen
 
 _FIXED_SQLITE: Final = (3, 51, 3)
 _ARTICLE: Final = {"owner": "an owner", "thread": "a thread", "run": "a run"}
@@ -198,13 +198,16 @@ def _unattended(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
 
 
 def _damage(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
-    names = runs.ids(cp)
-    checked = side_by_side("reading", cp.verify, names, workers=how.workers, progress=how.progress)
-    damaged = [integrity for integrity in checked if not integrity.ok]
+    damaged, count = [], 0
+    with how.progress("reading", number_of_runs(cp)) as advance:
+        for integrity, _ in check_all(cp, workers=how.workers):
+            if not integrity.ok:
+                damaged.append(integrity)
+            count += 1
+            advance()
     if not damaged:
-        yield Finding(
-            "damage", "ok", f"{words.plural(len(names), 'run')}, every byte as it was written"
-        )
+        found = f"{words.plural(count, 'run')}, every byte as it was written"
+        yield Finding("damage", "ok", found)
     for integrity in damaged:
         named = integrity.problems[: None if how.every else _NAMED]
         more = len(integrity.problems) - len(named)

@@ -1,7 +1,7 @@
 """Whether runs are as they were written, and whether their claims about the world are true now."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpointer import SyncCheckpointer
@@ -10,7 +10,7 @@ from holdfast.evidence import EvidenceVerifier
 from holdfast.evidence.trust.checking import Checker
 from holdfast.evidence.trust.voting import Decision
 from holdfast.evidence.verdicts import VerificationStatus
-from holdfast.operations.verifying import Integrity
+from holdfast.operations.verifying import Checked, Integrity
 from holdfast.views.errors import as_options
 
 FINE: Final = ("verified", "unverified", "ok")
@@ -62,11 +62,29 @@ def check(
     Verdicts are recorded beside the run, with who asked for them if that is known; except for
     claims that were not checked, and except for all where `record` is False.
     """
-    integrity = cp.verify(run_id)
+    return judge(
+        cp, Checked(cp.verify(run_id)), verifier=verifier, asking=asking, record=record, by=by
+    )
+
+
+def judge(
+    cp: SyncCheckpointer,
+    checked: Checked,
+    *,
+    verifier: EvidenceVerifier | None,
+    asking: Asking | None = None,
+    record: bool = True,
+    by: str | None = None,
+) -> Report:
+    """As `check`, for a run whose bytes were checked."""
+    integrity, may_claim = checked
+    run_id = integrity.run_id
     if not integrity.ok:
         return Report(run_id, "damaged", integrity, tuple(map(str, integrity.problems)))
     if verifier is None:
         return Report(run_id, "ok", integrity, ())
+    if not may_claim:
+        return Report(run_id, NO_CLAIMS, integrity, ())
     newest = next(iter(cp.core.journals.branch(run_id)), None)
     if newest is None:
         return Report(run_id, NO_CLAIMS, integrity, ())
@@ -89,11 +107,17 @@ def check(
 
 def document(reports: Sequence[Report]) -> dict[str, Any]:
     """As `holdfast verify --json` has it."""
+    verdicts = Counter(report.verdict for report in reports)
     return {
-        "ok": all(report.verdict in FINE for report in reports),
-        "verdicts": dict(Counter(report.verdict for report in reports)),
+        "ok": are_fine(verdicts),
+        "verdicts": dict(verdicts),
         "runs": [report.to_dict() for report in reports],
     }
+
+
+def are_fine(verdicts: Iterable[str]) -> bool:
+    """Whether runs with these verdicts are in order."""
+    return all(verdict in FINE for verdict in verdicts)
 
 
 def said(verdict: str) -> str:

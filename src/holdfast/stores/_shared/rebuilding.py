@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, groupby
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from holdfast.heads import NOW, RunHead, Tally, fold
@@ -51,10 +52,48 @@ class Journals(NamedTuple):
 
     def wrong(self) -> list[str]:
         """The runs whose rows are not what their journals say."""
-        found = {run: None for run in self.runs() if self.row(run) != self.right(run)}
-        rows = self._names(f"{self.prefix}run_heads")
-        found.update((run, None) for run in rows if not self.journal(run))
-        return list(found)
+        return [run for run in self._suspects() if self.row(run) != self.right(run)]
+
+    def _suspects(self) -> Iterator[str]:
+        """The runs that may have a wrong row: others may write while this reads, page by page."""
+        rows = self._rows()
+        row = next(rows, None)
+        for run, entries in groupby(self._all_entries(), key=attrgetter("run")):
+            while row is not None and row.run < run:
+                yield row.run
+                row = next(rows, None)
+            own = row if row is not None and row.run == run else None
+            if own is not None:
+                row = next(rows, None)
+            if own != fold(entries):
+                yield run
+        while row is not None:
+            yield row.run
+            row = next(rows, None)
+
+    def _rows(self) -> Iterator[RunHead]:
+        """The rows, by run."""
+        query = (
+            f"SELECT {HEAD_COLUMNS} FROM {self.prefix}run_heads WHERE run > {self.mark} "  # noqa: S608
+            f"ORDER BY run LIMIT {_PAGE}"
+        )
+        after = ""
+        while page := self.ask(query, (after,)):
+            yield from map(as_head, page)
+            after = page[-1][0]
+
+    def _all_entries(self) -> Iterator[Entry]:
+        """The entries of all runs, by run and seq."""
+        select = f"SELECT {NO_BODY}, {self.empty} FROM {self.entries} AS e WHERE"  # noqa: S608
+        order = f"ORDER BY e.run, e.seq LIMIT {_PAGE}"
+        behind = f"{select} e.run > {self.mark} AND e.run >= ' ' {order}"
+        rest = f"{select} e.run = {self.mark} AND e.seq > {self.mark} {order}"
+        after = ""
+        while page := self.ask(behind, (after,)):
+            while page:
+                yield from map(Entry._make, page)
+                after, seq = page[-1][:2]
+                page = self.ask(rest, (after, seq))  # of the last run, which may be cut
 
     def wrong_counts(self) -> int:
         """How many numbers of runs by flow and status are not what the rows say."""

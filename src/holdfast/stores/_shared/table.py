@@ -17,6 +17,7 @@ Statement = tuple[str, list[Row]]
 COLUMNS: Final = ", ".join(Entry._fields)
 # Qualified, because a column's name may be a reserved word: `at` is one in DuckDB.
 NO_BODY: Final = ", ".join(f"e.{name}" for name in Entry._fields[:-1])
+_BEYOND: Final = chr(0x10FFFF) * MAX_ID_BYTES  # greater than any id
 _KINDS: Final = ", ".join(f"'{kind}'" for kind in CARRY_STATE)
 
 
@@ -34,6 +35,12 @@ class TableStore(Store):
 
     _empty: ClassVar[str] = "x''"
     """An empty body."""
+
+    _scans: ClassVar[bool] = True
+    """Whether its primary key has the entries in order, so that `scan` sorts nothing."""
+
+    _unordered: ClassVar[str] = ""
+    """What makes the database read all entries as they lie, where it would follow an index."""
 
     @abstractmethod
     def _rows(self, query: str, parameters: Parameters) -> list[Row]:
@@ -60,11 +67,24 @@ class TableStore(Store):
         _check_order(run, after, found, newest_first)
         return found
 
+    def scan(
+        self, after: str = "", *, limit: int = PAGE, bodies: bool = True
+    ) -> list[Entry] | None:
+        if not self._scans:
+            return None
+        query = (
+            f"SELECT {NO_BODY}, {'e.body' if bodies else self._empty} FROM {self._entries} AS e "  # noqa: S608
+            f"WHERE e.run > {self._mark} AND e.run < {self._mark} "
+            f"ORDER BY e.run, e.seq LIMIT {self._mark}"
+        )
+        return self._found(query, (after, _BEYOND, limit))
+
     def stats(self, run: str | None = None) -> StoreStats:
         which, value = (">=", " ") if run is None else ("=", run)
+        table = f"{self._entries} AS e{self._unordered if run is None else ''}"
         query = (
             "SELECT count(DISTINCT e.run), count(*), coalesce(sum(e.size), 0), "  # noqa: S608
-            f"coalesce(sum({self._stored}), 0), min(e.at), max(e.at) FROM {self._entries} AS e "
+            f"coalesce(sum({self._stored}), 0), min(e.at), max(e.at) FROM {table} "
             f"WHERE e.size > 0 AND e.kind IN ({_KINDS}) AND e.run {which} {self._mark}"
         )
         ((runs, checkpoints, state_bytes, stored_bytes, oldest, newest),) = self._rows(
@@ -126,5 +146,5 @@ def bounds(where: RunFilter, after: str) -> dict[str, str]:
     return {
         "after": after,
         "low": where.prefix if where.prefix.startswith(HIDDEN) else max(where.prefix, " "),
-        "high": where.prefix + chr(0x10FFFF) * MAX_ID_BYTES,
+        "high": where.prefix + _BEYOND,
     }

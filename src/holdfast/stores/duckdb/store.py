@@ -73,6 +73,7 @@ class DuckDBStore(TableStore, Notifying):
 
     shared: ClassVar[bool] = False
     _empty = "''::BLOB"
+    _scans = False
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).absolute()

@@ -109,6 +109,7 @@ class SQLiteStore(IndexedTableStore, Transactional):
     _index = PREFIX
     lasting = "open it with survives=power-loss, on a disk that is not tmpfs"
     _stored = "length(e.body)"
+    _unordered = " NOT INDEXED"
     _hints = True
 
     def __init__(
