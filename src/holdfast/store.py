@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import (
     Any,
@@ -224,6 +225,16 @@ class Store(ABC):
         one: a copy of a run is erased with the original's tombstone, and that may have grown.
         """
 
+    def together(self) -> AbstractContextManager[None]:
+        """A block in which what this thread writes is durable at its end, all at once.
+
+        What it reads there is as if that was done. Nobody else can write meanwhile, so a block has
+        to be short, and must not wait for anyone, such as another thread that writes. If it
+        raises, nothing was done. What is freed on the disk is given back by `scrub`. By default each
+        call is durable when it returns.
+        """
+        return nullcontext()
+
     @abstractmethod
     def stats(self, run: str | None = None) -> StoreStats:
         """Totals for one journal, or for all that are not hidden. Reads no bodies."""
@@ -300,7 +311,7 @@ class Store(ABC):
     def scrub(self) -> None:  # noqa: B027 - most stores have nothing to do
         """Remove what was deleted from the store's files, too, as far as it can be done at once.
 
-        `forget` calls this at its end. Raises nothing where others are in the way. By default
+        `forget` and `prune` call this at their end. Raises nothing where others are in the way. By default
         there is nothing to do.
         """
 

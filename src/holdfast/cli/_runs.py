@@ -97,11 +97,6 @@ def find_place(cp: SyncCheckpointer, run: str, where: str) -> str:
     return views.find_place(cp, run, where, find_run)
 
 
-def run_ids(cp: SyncCheckpointer, run: str | None) -> list[str]:
-    """The id of this run, or of all."""
-    return [find_run(cp, run).run_id] if run else views.ids(cp)
-
-
 def every_run(
     cp: SyncCheckpointer, thread_id: str | None = None, owner: str | None = None
 ) -> list[RunInfo]:

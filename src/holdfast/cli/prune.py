@@ -8,10 +8,12 @@ import click
 from holdfast.cli import _show
 from holdfast.cli._options import age, configured_retention, dry_run, option
 from holdfast.cli._progress import progress
-from holdfast.cli._runs import run_argument, run_ids
+from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
+from holdfast.operations.retention import Swept
 from holdfast.retention import Retention
 from holdfast.views import pruning, words
+from holdfast.views.spreading import number_of_runs
 
 _NAMED: Final = 5  # runs that are not changed; with --json all of them
 
@@ -95,31 +97,42 @@ def command(
             )
         ]
     with session.opened(retention=policies) as cp:
-        names = run_ids(cp, run)
-        swept = []
-        with progress("pruning", len(names)) as advance:
-            for name in names:
-                swept.append(pruning.sweep(cp, name, dry_run=dry_run))
+        if run is None:
+            total, every = number_of_runs(cp), pruning.sweep_all(cp, dry_run=dry_run)
+        else:
+            run_id = find_run(cp, run).run_id
+            total, every = 1, iter([pruning.sweep(cp, run_id, dry_run=dry_run)])
+        swept: list[Swept] = []  # what is shown; of all others, the numbers will do
+        gone = refused = checkpoints = 0
+        with progress("pruning", total) as advance:
+            for one in every:
+                goes = bool(one.checkpoints or one.whole)
+                gone, refused = gone + goes, refused + bool(one.refused)
+                checkpoints += one.checkpoints
+                named = session.json or dry_run or run or (one.refused and refused <= _NAMED)
+                if named and (goes or one.refused):
+                    swept.append(one)
                 advance()
-    gone = [one for one in swept if one.checkpoints or one.whole]
-    refused = [one for one in swept if one.refused]
-    total = sum(one.checkpoints for one in gone)
 
     def draw() -> None:
-        if gone and (dry_run or run):
-            rows = [
-                (one.run_id, one.checkpoints, "the whole run" if one.whole else "") for one in gone
-            ]
+        rows = [
+            (one.run_id, one.checkpoints, "the whole run" if one.whole else "")
+            for one in swept
+            if one.checkpoints or one.whole
+        ]
+        if rows:
             _show.table(("RUN", "CHECKPOINTS", ""), rows, right=("CHECKPOINTS",))
         verb = "would be deleted" if dry_run else "deleted"
-        _show.say(f"{words.plural(total, 'checkpoint')} of {words.plural(len(gone), 'run')} {verb}")
-        for one in refused[:_NAMED]:
+        _show.say(
+            f"{words.plural(checkpoints, 'checkpoint')} of {words.plural(gone, 'run')} {verb}"
+        )
+        for one in [one for one in swept if one.refused][:_NAMED]:
             _show.say(
                 f"{_show.clean(one.run_id)} is not changed: {pruning.why_kept(one.refused)}",
                 "yellow",
             )
-        if len(refused) > _NAMED:
-            more = words.plural(len(refused) - _NAMED, "more run")
+        if refused > _NAMED:
+            more = words.plural(refused - _NAMED, "more run")
             _show.say(f"and {more} for such reasons", "yellow")
 
     session.show(pruning.document(swept, dry_run=dry_run), draw)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from holdfast.changes import Change
@@ -56,6 +57,9 @@ class StoreView(Store):
 
     def erase(self, tombstone: Entry) -> bool:
         return self.beneath.erase(tombstone)
+
+    def together(self) -> AbstractContextManager[None]:
+        return self.beneath.together()
 
     def stats(self, run: str | None = None) -> StoreStats:
         return self.beneath.stats(run)

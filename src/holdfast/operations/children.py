@@ -117,13 +117,15 @@ def _children_of(core: Core, run: str) -> set[str]:
     Its journal names them. Where that can't be read completely, or names what is not there, they
     are also looked for under the ids that they would have.
     """
+    named, damaged, flow = _named_by(core, run)
+    if not (named or damaged) and flow != _LANGGRAPH:
+        return set()  # whatever its opening proves to be
     opening = _opening(core, run)
     if opening is not None and opening.flow is None:
         return set()  # no engine executes it
     if opening is not None and opening.flow == _LANGGRAPH:
         return set(_namespaces(core, run))
     birth = _birth(opening)
-    named, damaged = _named_by(core, run)
     found = {child for step, child in named if _says(core, child) == (f"{run}@{step}", birth)}
     if damaged or any(child not in found for _, child in named):
         found.update(_naming(core, run, birth))
@@ -166,16 +168,19 @@ def _thread_of(core: Core, run: str) -> str | None:
     return main if is_there and _is_langgraphs(core, main) else None
 
 
-def _named_by(core: Core, run: str) -> tuple[set[tuple[str | None, str]], bool]:
-    """The steps and child runs that a run's journal names, and whether it is damaged."""
+def _named_by(core: Core, run: str) -> tuple[set[tuple[str | None, str]], bool, str | None]:
+    """The steps and child runs that a run's journal names, whether it is damaged, and its flow."""
     named: set[tuple[str | None, str]] = set()
+    flow: str | None = None
     try:
         for entry in core.journals.entries(run):
             if entry.kind == Kind.CHILD:
                 named.add((entry.step, Meta(entry).run))
+            elif entry.kind == Kind.OPEN:
+                flow = entry.flow
     except CheckpointCorruptedError:
-        return named, True
-    return named, False
+        return named, True, flow
+    return named, False, flow
 
 
 def _naming(core: Core, run: str, birth: str | None) -> Iterator[str]:

@@ -50,6 +50,7 @@ from holdfast.model import (
     verdict_journal,
 )
 from holdfast.operations.adding import PAGE, PAGE_BYTES, add, blaming, identity, pieces
+from holdfast.operations.blocks import in_blocks
 from holdfast.operations.joining import in_thread_order, join_thread, keep_aliases
 from holdfast.store import Store
 from holdfast.urls import open_store
@@ -98,17 +99,21 @@ def copy_to(
         there = Core(copies, core.settings)
         copied, refused = [], []
         damaged: list[CheckpointCorruptedError] = []
-        for name in names:
+
+        def copy(name: str) -> str | None:
             try:
                 copy_run(source, copies, name, damaged.append)
             except (RunExistsError, RunTakenError):
                 refused.append(name)
-                continue
-            if copies.head_seq(name) is None:  # nothing of it is intact
-                continue
-            keep_aliases(there, name)
-            copied.append(name)
-            progress(name)
+                return None
+            return None if copies.head_seq(name) is None else name  # nothing of it is intact
+
+        keyed_copies = source.sealer is not None or copies.sealer is not None
+        for done in in_blocks(copies.store, names, copy, alone=keyed_copies):
+            if done is not None:
+                keep_aliases(there, done)
+                copied.append(done)
+                progress(done)
         for name in in_thread_order(source, copied):
             join_thread(there, name)
         if refused:

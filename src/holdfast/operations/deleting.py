@@ -305,7 +305,7 @@ def _erase(core: Core, head: Entry) -> bool:
     """
     if not head.run.startswith(HIDDEN):
         clear_if(core, verdict_journal(head.run), lambda head: True)
-        for alias in aliases_of(core, head.run):
+        for alias in aliases_of(core, head):
             clear_if(core, alias, lambda head, run=head.run: leads_to(run, head))  # type: ignore[misc]
     tip = Tip(head.run, head)
     tip.flow = tip.thread = tip.owner = None  # a tombstone tells nothing about whose run it was

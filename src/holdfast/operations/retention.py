@@ -62,6 +62,12 @@ def retain(core: Core, run_id: str, *, dry_run: bool = False) -> Swept:
     head = core.journals.head(check_id("run_id", run_id))
     if head is None:
         raise CheckpointNotFoundError(run_id)
+    return retain_behind(core, head, dry_run=dry_run)
+
+
+def retain_behind(core: Core, head: Entry, *, dry_run: bool = False) -> Swept:
+    """As `retain`, for a run that had this head a moment ago."""
+    run_id = head.run
     policy = policy_of(core, head)
     if policy is None:
         return Swept(run_id, 0, whole=False)

@@ -43,6 +43,7 @@ from holdfast.model import (
     lost,
     verdict_journal,
 )
+from holdfast.operations.blocks import in_blocks
 from holdfast.operations.bundle_lines import MAX_META, check_fields
 from holdfast.operations.bundle_sections import FORMAT, Numbered, bundle_sections
 from holdfast.operations.copying import Progress, copy_run, raise_first, unseen
@@ -185,8 +186,17 @@ def import_runs(
         names.append(run_id)
     if most is not None and len(names) > most:
         raise ValueError(f"{file} holds {len(names)} runs; import them with import_runs")
-    for run_id, lines, keys in bundle_sections(file, core.settings.max_state_bytes):
-        ends_before = _import(core, file, run_id, lines, keys)
+    core.journals.prepare(None)
+    for run_id, ends_before in in_blocks(
+        core.journals.store,
+        bundle_sections(file, core.settings.max_state_bytes),
+        lambda section: (section[0], _import(core, file, *section)),
+        alone=core.journals.sealer is not None,
+    ):
+        core.journals.forget(run_id)
+        if core.journals.head_seq(run_id) is not None:
+            join_thread(core, run_id)
+            keep_aliases(core, run_id)
         if ends_before is not None:
             cut.append(ends_before)
         progress(run_id)
@@ -207,7 +217,6 @@ def _import(
 ) -> CheckpointCorruptedError | None:
     """Add a run; returns what is wrong with the entry it ends before, if not all is added."""
     scratch = _scratch(core, path, run_id, lines, keys)
-    core.journals.prepare(None)
     try:
         lost_end = copy_run(scratch, core.journals, run_id)
     except RunExistsError:
@@ -215,10 +224,6 @@ def _import(
         if head is not None and erases(head):
             raise RunDeletedError(run_id) from None
         raise
-    core.journals.forget(run_id)
-    if core.journals.head_seq(run_id) is not None:
-        join_thread(core, run_id)
-        keep_aliases(core, run_id)
     if lost_end is None:
         return None
     reason = "it was lost before the export; the imported run ends before it"

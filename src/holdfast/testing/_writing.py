@@ -313,6 +313,22 @@ class WritingContract:
         assert store.erase(tombstone("run", 0)) is True
         assert [item.kind for item in store.read("run")] == ["tombstone"]
 
+    def test_what_is_written_together_is_seen_at_once_and_stays(self, store: Store) -> None:
+        """Also in stores in which each call is a commit of its own."""
+        for run in ("a", "b", "c"):
+            store.append([entry(run, seq, b"%d" % seq) for seq in range(3)])
+        gone = tombstone("a", 3)
+        with store.together():
+            assert store.erase(gone)
+            assert store.read("a") == [gone]
+            assert not store.trim(entry("b", 7), {0: None}), "it does not follow the head"
+            assert store.append([entry("b", 3)]) == [True]
+            assert store.append([entry("c", 3), entry("d", 0)]) == [True, True]
+            assert [head.run for head in store.runs()] == ["b", "c", "d"]
+        assert [head.run for head in store.runs()] == ["b", "c", "d"]
+        assert len(store.read("b")) == 4
+        assert store.read("a") == [gone]
+
     def test_an_erase_touches_no_other_run(self, store: Store) -> None:
         runs = ["run", "run2", "ru", "Run", "run%", "r_n", "run ", "*", HIDDEN + "run"]
         store.append([entry(run, seq, b"x") for run in runs for seq in range(2)])

@@ -1,33 +1,61 @@
 """What pruning deletes, or would delete."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from holdfast.checkpointer import SyncCheckpointer
-from holdfast.operations.retention import UNFINISHED, Swept, policy_of
+from holdfast.errors import CheckpointNotFoundError
+from holdfast.kernel.reader import all_runs
+from holdfast.model import Entry, check_id
+from holdfast.operations.blocks import in_blocks
+from holdfast.operations.retention import UNFINISHED, Swept, policy_of, retain_behind
 from holdfast.views import threads
 
 _THREAD: Final = "langgraph"  # in the place of a status
 
 
-def sweep(cp: SyncCheckpointer, run: str, *, dry_run: bool) -> Swept:
+def sweep(cp: SyncCheckpointer, run_id: str, *, dry_run: bool) -> Swept:
     """Apply the policies of this checkpointer to a run.
 
     Of a thread of LangGraph's, only what deletes all of it.
     """
-    info = cp.run(run)
-    if info is not None and info.flow == threads.FLOW and _is_thinned(cp, run):
-        would = cp.retain(run, dry_run=True)
+    head = cp.core.journals.head(check_id("run_id", run_id))
+    if head is None:
+        raise CheckpointNotFoundError(run_id)
+    return _sweep(cp, head, dry_run=dry_run)
+
+
+def sweep_all(cp: SyncCheckpointer, *, dry_run: bool) -> Iterator[Swept]:
+    """As `sweep`, for all runs, ordered by id.
+
+    Some are deleted at once (`Store.together`), in blocks that are short for those who save
+    meanwhile.
+    """
+    try:
+        yield from in_blocks(
+            cp.store,
+            all_runs(cp.store),
+            lambda head: _sweep(cp, head, dry_run=dry_run),
+            alone=dry_run or _archives(cp),
+        )
+    finally:
+        if not dry_run:
+            cp.store.scrub()
+
+
+def _sweep(cp: SyncCheckpointer, head: Entry, *, dry_run: bool) -> Swept:
+    policy = policy_of(cp.core, head) if head.flow == threads.FLOW else None
+    if policy is not None and policy.thins_runs:
+        would = retain_behind(cp.core, head, dry_run=True)
         if not would.whole:
             why = UNFINISHED if would.refused == UNFINISHED else _THREAD
-            return Swept(run, 0, whole=False, refused=why)
-    return cp.retain(run, dry_run=dry_run)
+            return Swept(head.run, 0, whole=False, refused=why)
+    return retain_behind(cp.core, head, dry_run=dry_run)
 
 
-def _is_thinned(cp: SyncCheckpointer, run: str) -> bool:
-    head = cp.core.journals.head(run)
-    policy = None if head is None else policy_of(cp.core, head)
-    return policy is not None and policy.thins_runs
+def _archives(cp: SyncCheckpointer) -> bool:
+    """Whether what is deleted is written to files first, which takes long."""
+    return any(policy.archive is not None for policy in cp.core.settings.retention)
 
 
 def document(swept: Sequence[Swept], *, dry_run: bool) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from holdfast.engine.resume.activity import activity_of
 from holdfast.errors import CheckpointCorruptedError, KeyMissingError
 from holdfast.errors.base import one_line
 from holdfast.heads import Position
-from holdfast.kernel.reader import all_runs
 from holdfast.model import Status, checkpoint_id
 from holdfast.operations.listing import page_of_runs
 from holdfast.store import RunFilter
@@ -113,8 +112,3 @@ def find_place(cp: SyncCheckpointer, run: str, where: str, find: Find = of_id) -
             f"run {run!r} has no checkpoint {where!r}; give a seq, RUN@SEQ or the name of a step"
         )
     return newest[0].checkpoint_id
-
-
-def ids(cp: SyncCheckpointer) -> list[str]:
-    """The ids of all runs."""
-    return [head.run for head in all_runs(cp.store)]

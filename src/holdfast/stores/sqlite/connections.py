@@ -52,6 +52,7 @@ class Connections:
         self._epoch = 0  # which files the readers have open
         self._closed = False
         self._held_by = 0  # the thread that is in a transaction
+        self._block: sqlite3.Connection | None = None  # where it does several things in one
         self._at_rest = True  # no connection was open at the last fork
         self._torn = False  # of this process by a fork
         self._make_locks()
@@ -240,6 +241,10 @@ class Connections:
     @contextmanager
     def reader(self) -> Iterator[sqlite3.Connection]:
         """Lend a reading connection."""
+        if (own := self.block_of_thread) is not None:
+            with self.translated:
+                yield own
+            return
         if time.monotonic() >= self._look_at:
             self._look_for_readers()
         with self._pool:
@@ -270,9 +275,41 @@ class Connections:
         else:
             self._readers.append(reader)
 
+    @property
+    def block_of_thread(self) -> sqlite3.Connection | None:
+        """The writing connection, if this thread is in a `block`."""
+        return self._block if self._held_by == threading.get_ident() else None
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """One transaction for everything that this thread does: it reads with the writer, too."""
+        with self.transaction("") as self._block:
+            try:
+                yield
+            finally:
+                self._block = None
+
+    @contextmanager
+    def _part(self, db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+        """A part of a block: if it raises, it alone is undone."""
+        with self.translated:
+            db.execute("SAVEPOINT part")
+            try:
+                yield db
+            except BaseException:
+                self.generation += 1
+                db.execute("ROLLBACK TO part")
+                raise
+            finally:
+                db.execute("RELEASE part")
+
     @contextmanager
     def transaction(self, run: str) -> Iterator[sqlite3.Connection]:
         """The writing connection in a transaction, committed at the end or rolled back."""
+        if (own := self.block_of_thread) is not None:
+            with self._part(own) as db:
+                yield db
+            return
         with self.write_lock, self.translated:
             db = self.writer()
             roll_back(db)  # Ctrl-C may have come right after an earlier BEGIN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import chain, compress
 from pathlib import Path
 from typing import Final, Literal
@@ -131,7 +131,8 @@ class SQLiteStore(IndexedTableStore, Transactional):
 
     def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         if len(entries) == 1:
-            append = self._append_and_index if changes(entries[0]) else self._append_one
+            alone = self._db.block_of_thread is None and not changes(entries[0])
+            append = self._append_one if alone else self._append_and_index
             return [append(entries[0], behind)]
         with self._db.transaction(entries[0].run if entries else "") as db:
             won = self._outcomes(db, entries, behind)
@@ -232,8 +233,12 @@ class SQLiteStore(IndexedTableStore, Transactional):
             for statement, rows in statements:
                 db.executemany(statement, rows)
             index.change_by(db, marker)
-        self._give_back()
+        if self._db.block_of_thread is None:
+            self._give_back()
         return True
+
+    def together(self) -> AbstractContextManager[None]:
+        return self._db.block()  # `scrub` gives the space back: pages would move several times
 
     def poll(self, mark: object = None) -> tuple[object, list[Change]]:
         newest = self._rows(_LAST_ROW, ())[0][0]
@@ -259,7 +264,11 @@ class SQLiteStore(IndexedTableStore, Transactional):
         return len(wrong) + counts
 
     def scrub(self) -> None:
-        """Empty the log, unless others read: deleted pages are overwritten in the database only."""
+        """Give back what is free, and empty the log, unless others read.
+
+        Deleted pages are overwritten in the database only.
+        """
+        self._give_back()
         with suppress(HoldfastError), self._db.write_lock, self._db.translated:
             self._db.shrink(self._db.writer())
 

@@ -1,0 +1,43 @@
+"""Writing to many runs, some at a time: they share a commit where the store can do that."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from itertools import islice
+from typing import Final, TypeVar
+
+from holdfast.store import Store
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+_AT_ONCE: Final = 50  # runs: others wait some hundredths of a second
+_BETWEEN: Final = 0.001  # seconds in which they can write
+
+
+def in_blocks(
+    store: Store, items: Iterable[S], work: Callable[[S], T], *, alone: bool = False
+) -> Iterator[T]:
+    """What `work` returns for each item, called in a block of the store (`Store.together`).
+
+    It is given out when it is durable. What was done before an error stays done. With `alone`,
+    each is a block of its own: then `work` may wait.
+    """
+    waiting = iter(items)
+    while True:
+        done: list[T] = []
+        failed: Exception | None = None
+        with nullcontext() if alone else store.together():
+            try:
+                done.extend(map(work, islice(waiting, 1 if alone else _AT_ONCE)))
+            except Exception as error:  # noqa: BLE001 - it is raised behind the block
+                failed = error
+        yield from done
+        if failed is not None:
+            raise failed
+        if not done:
+            return
+        if not alone:
+            time.sleep(_BETWEEN)
