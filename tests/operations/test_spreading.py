@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import sqlite3
@@ -109,7 +110,7 @@ def test_several_processes_find_the_same_in_the_same_order(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(3))
     assert [one.integrity for one in checked(cp, 3)] == [one.integrity for one in alone]
     assert cp.verify_chain(processes=3) == chain
-    assert descendants(os.getpid()) == []
+    assert multiprocessing.active_children() == []
 
 
 def test_what_may_be_claimed_is_known_without_reading_it_again(cp: hf.SyncCheckpointer) -> None:
@@ -180,7 +181,7 @@ def test_an_error_of_a_child_is_raised_and_no_child_is_left(cp: hf.SyncCheckpoin
 
     with pytest.raises(hf.StoreUnavailableError, match="gone at"):
         list(spread(cp.store, work, processes=2))
-    assert descendants(os.getpid()) == []
+    assert multiprocessing.active_children() == []
 
 
 def test_a_killed_child_is_an_error_and_not_a_shorter_answer(cp: hf.SyncCheckpointer) -> None:
@@ -193,14 +194,14 @@ def test_a_killed_child_is_an_error_and_not_a_shorter_answer(cp: hf.SyncCheckpoi
 
     with pytest.raises(hf.StoreError, match="was killed"):
         list(spread(cp.store, work, processes=2))
-    assert descendants(os.getpid()) == []
+    assert multiprocessing.active_children() == []
 
 
 def test_who_stops_listening_leaves_no_child(cp: hf.SyncCheckpointer) -> None:
     results = spread(cp.store, lambda found: found.last, processes=2)
     next(results)
     results.close()  # type: ignore[attr-defined]
-    assert descendants(os.getpid()) == []
+    assert multiprocessing.active_children() == []
 
 
 _SLOW = """

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -206,10 +207,9 @@ def _steps(cp: SyncCheckpointer, info: RunInfo, end: Entry) -> Iterator[tuple[st
     """The steps that led to a checkpoint, oldest first, each named once."""
     journals = cp.core.journals
     branch = Branch(journals, end)
-    budget = READ
     counts: Counter[str] = Counter()
     playback = Playback(journals)
-    light = end.size and _weight(cp, end) <= budget
+    light = end.size and _is_light(cp, end)
     for entry in journals.entries(info.run_id, bodies=bool(light), damage=pass_by):
         if entry.seq > end.seq:
             return
@@ -228,10 +228,13 @@ def _steps(cp: SyncCheckpointer, info: RunInfo, end: Entry) -> Iterator[tuple[st
         yield name, _done(entry, content)
 
 
-def _weight(cp: SyncCheckpointer, end: Entry) -> int:
-    """Bytes of all values up to a checkpoint."""
+def _is_light(cp: SyncCheckpointer, end: Entry) -> bool:
+    """Whether all values up to a checkpoint are few enough bytes to be read."""
+    with suppress(CheckpointCorruptedError):
+        if cp.store.stats(end.run).state_bytes <= READ:  # of the whole run, without reading it
+            return True
     every = cp.core.journals.entries(end.run, damage=pass_by)
-    return sum(entry.size for entry in every if entry.seq <= end.seq)
+    return sum(entry.size for entry in every if entry.seq <= end.seq) <= READ
 
 
 def _done(entry: Entry, content: int | None) -> Done:
