@@ -62,7 +62,6 @@ class Chain(NamedTuple):
     link_bytes: int = 0
     foreign: bool = False  # it was stored in another form: no change to it is stored
 
-    @property
     def weight(self) -> int:
         """How many bytes it keeps in memory."""
         shared = self.landmark.encoding is self.encoding

@@ -66,7 +66,7 @@ def append(
     deadline = new_deadline(core) if ticket is None else ticket.deadline
     if ticket is None and expect is None and target is None:
         ticket = append_at_once(core, run, draft, deadline)
-    if ticket is not None and (ticket.is_durable or (yield from is_durable(ticket))):
+    if ticket is not None and (yield from is_durable(ticket)):
         return ticket.entries[-1]
     attempt = partial(_behind_known_head, core, run, draft, deadline, expect, target)
     ticket = yield from _until_durable(core, run, deadline, attempt)

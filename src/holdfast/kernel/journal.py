@@ -357,7 +357,7 @@ class Journals(ValueReader):
             if known is not None:
                 self._drop(known)
             tips[run] = tip
-        weight = tip.chain.weight if tip.chain else 0
+        weight = tip.chain.weight() if tip.chain else 0
         self._held += weight - tip.held
         tip.held = weight
         tips.move_to_end(run)

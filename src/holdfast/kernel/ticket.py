@@ -75,11 +75,6 @@ class Ticket:
         # before it looks at `done`, so one of the two sees the other.
         self.waiters: list[Waiter] = []
 
-    @property
-    def is_durable(self) -> bool:
-        """Whether its entries are known to be in the store."""
-        return self.done and self.error is None
-
     def builds_on(self, seq: int, digest: bytes) -> bool:
         """Whether a store whose head this is has, as far as one can see, what it builds on."""
         before = self.entries[0].seq - 1

@@ -50,7 +50,7 @@ def _saving(composed: Composer[P]) -> Callable[Concatenate[Core, P], Op[Checkpoi
         queued = core.backlog or core.held_back
         if expect is None and settings.durability == "sync" and not queued:
             ticket = append_at_once(core, run, draft, new_deadline(core))
-            if ticket is not None and ticket.is_durable and not settings.retention:
+            if ticket is not None and ticket.done and not (ticket.error or settings.retention):
                 core.degraded = None
                 return Done(_checkpoint(core, ticket.entries[-1], draft))
         return _saved(core, run, draft, expect, ticket)
@@ -71,6 +71,8 @@ def _saved(
         if core.settings.durability == "sync" or expect is not None:
             if ticket is None:
                 yield from flush(core)
+            elif not ticket.done:
+                yield ticket
             entry = yield from append(core, run, draft, expect=expect, ticket=ticket)
             core.degraded = None
         else:
