@@ -115,17 +115,20 @@ def test_a_part_of_a_block_that_fails_is_undone_alone(tmp_path: Path) -> None:
     store.close()
 
 
-def test_what_was_done_before_an_error_stays_done(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_what_was_done_before_an_error_stays_done(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
     store = SQLiteStore(tmp_path / "runs.db")
 
     def work(run: str) -> str:
         if run == "bad":
-            raise ValueError(run)
+            raise error(run)
         store.append([entry(run, 0)])
         return run
 
     done = []
-    with pytest.raises(ValueError, match="bad"):
+    with pytest.raises(error, match="bad"):
         for run in in_blocks(store, ["a", "b", "bad", "c"], work):
             done.append(run)  # noqa: PERF402 - what came before the error
     assert done == ["a", "b"]

@@ -1,7 +1,7 @@
 """`holdfast copy`: runs from one store to another."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -12,12 +12,13 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._options import option
 from holdfast.cli._progress import progress
-from holdfast.cli._runs import every_run, find_run, with_children
+from holdfast.cli._runs import find_run, with_children
 from holdfast.cli._session import Session, as_command
 from holdfast.errors import CheckpointCorruptedError, CopyRefusedError
 from holdfast.urls import local_path, masked
 from holdfast.views import words
 from holdfast.views.runs import doing
+from holdfast.views.spreading import number_of_runs
 
 _DONE: Final = {"new": "new", "updated": "brought up to date", "unchanged": "unchanged"}
 
@@ -52,12 +53,12 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
     refused: CopyRefusedError | None = None
     damage: list[CheckpointCorruptedError] = []
     with session.opened() as cp:
-        named = [find_run(cp, run) for run in runs] or every_run(cp)
-        found = with_children(cp, named) if runs else {run.run_id: run for run in named}
-        workers = _workers(cp, found.values())
+        found = with_children(cp, [find_run(cp, run) for run in runs]) if runs else None
+        total = number_of_runs(cp) if found is None else len(found)
+        workers = _workers(cp, found)
         with (
-            _told_if_interrupted(copied, len(found)),
-            progress("copying", len(found)) as advance,
+            _told_if_interrupted(copied, total),
+            progress("copying", total) as advance,
             SyncCheckpointer(stores[-1], **session.keys.opened()) as there,
         ):
 
@@ -66,16 +67,16 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
                 advance()
 
             try:
-                before = {name: there.run(name) for name in found}
-                cp.copy_to(there.store, list(found) if runs else None, progress=note)
+                before = _those_there(there, found)
+                cp.copy_to(there.store, found, progress=note)
             except CopyRefusedError as error:
                 refused = error
             except CheckpointCorruptedError as error:
                 if not error.lost:
                     raise
                 damage = [error]
-            done = Counter(_done(before.get(name), there.run(name)) for name in copied)
-        workers |= _workers(cp, (run for name in copied if (run := cp.run(name))))
+            done = Counter(_done(there, name, before.get(name)) for name in copied)
+        workers |= _workers(cp, found)
     live = {name: workers[name] for name in copied if name in workers}
     document = {
         "runs": len(copied),
@@ -107,15 +108,26 @@ def _told_if_interrupted(copied: Sequence[str], total: int) -> Iterator[None]:
         raise
 
 
-def _done(before: RunInfo | None, after: RunInfo | None) -> str:
-    return "new" if before is None else "unchanged" if before == after else "updated"
+def _those_there(
+    there: SyncCheckpointer, wanted: Collection[str] | None
+) -> dict[str, RunInfo | None]:
+    """What the target has of these runs, or of all that it has: most often there is nothing yet."""
+    if wanted is None:
+        return {run.run_id: run for run in there.iter_runs()}
+    return {name: there.run(name) for name in wanted}
 
 
-def _workers(cp: SyncCheckpointer, runs: Iterable[RunInfo]) -> dict[str, str]:
-    """The processes that execute these runs, by run; child runs are executed by their parents'."""
+def _done(there: SyncCheckpointer, name: str, before: RunInfo | None) -> str:
+    if before is None:
+        return "new"
+    return "unchanged" if before == there.run(name) else "updated"
+
+
+def _workers(cp: SyncCheckpointer, wanted: Collection[str] | None) -> dict[str, str]:
+    """The processes that execute these runs, or any; child runs are executed by their parents'."""
     found = {}
-    for run in runs:
-        if run.status == "running" and cp.parent_of(run.run_id) is None:
+    for run in cp.iter_runs(status="running"):
+        if (wanted is None or run.run_id in wanted) and cp.parent_of(run.run_id) is None:
             word, facts = doing(cp, run)
             if word == run.status and facts.get("holder"):
                 found[run.run_id] = facts["holder"]

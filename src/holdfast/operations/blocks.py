@@ -22,17 +22,17 @@ def in_blocks(
 ) -> Iterator[T]:
     """What `work` returns for each item, called in a block of the store (`Store.together`).
 
-    It is given out when it is durable. What was done before an error stays done. With `alone`,
+    It is given out when it is durable. What was done before an error or Ctrl-C stays done. With `alone`,
     each is a block of its own: then `work` may wait.
     """
     waiting = iter(items)
     while True:
         done: list[T] = []
-        failed: Exception | None = None
+        failed: BaseException | None = None
         with nullcontext() if alone else store.together():
             try:
                 done.extend(map(work, islice(waiting, 1 if alone else _AT_ONCE)))
-            except Exception as error:  # noqa: BLE001 - it is raised behind the block
+            except BaseException as error:  # noqa: BLE001 - Ctrl-C, too, is raised behind the block
                 failed = error
         yield from done
         if failed is not None:
