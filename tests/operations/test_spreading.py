@@ -21,7 +21,7 @@ from holdfast.evidence import Evidence, EvidencePack
 from holdfast.kernel.store_view import StoreView
 from holdfast.manager import CheckpointManager
 from holdfast.model import Entry
-from holdfast.operations import spreading
+from holdfast.operations import processes, spreading
 from holdfast.operations.spreading import LAST_HIDDEN, Page, page, processes_for, spread
 from holdfast.operations.verifying import Checked, verify_runs
 from holdfast.store import PAGE, Store
@@ -104,7 +104,7 @@ def test_several_processes_find_the_same_in_the_same_order(
 ) -> None:
     alone, chain = checked(cp), cp.verify_chain()
     monkeypatch.setattr(spreading, "_MANY", 1)
-    monkeypatch.setattr(spreading, "_ENTRIES", 20)
+    monkeypatch.setattr(processes, "ENTRIES", 20)
     monkeypatch.setattr(threading, "active_count", lambda: 1)  # pytest has some
     assert processes_for(cp.store, 3) == min(3, len(os.sched_getaffinity(0)))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(3))
