@@ -119,8 +119,8 @@ def _long(sizes: Sizes) -> list[Line]:
              1.5, "growth", f"cpu_ms@{few}"),
         Line(section, f"`get_last_verified_checkpoint`, {most:,} checkpoints, CPU",
              "last verified", f"cpu_ms@{most}", "ms", 1.5, "growth", f"cpu_ms@{least}",
-             takes="Each checkpoint claims a file of its own here, and what was claimed before it is "
-             "looked at again. To be flat, earlier verdicts would have to be believed."),
+             takes="Ten claims are in force, however many checkpoints there are: more is read or "
+             "checked than those."),
         Line(section, "pipeline of 10 durable steps that take their time", "slow pipeline", "run_ms",
              "ms", 50, "beyond", "plain calls"),
         Line(section, f"pipeline of {length} steps, for each, CPU", "pipeline", f"cpu_us@{length}",

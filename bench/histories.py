@@ -124,14 +124,18 @@ def forks(directory: Path, lengths: Sequence[int]) -> dict[str, Trial]:
 
 
 def last_verified(directory: Path, lengths: Sequence[int]) -> dict[str, Trial]:
-    """`get_last_verified_checkpoint` of a task whose checkpoints each claim a file of their own."""
+    """`get_last_verified_checkpoint` of a task that writes ten files in turn, and claims each.
+
+    What is claimed again replaces what was claimed before. All claims that are left are checked: of
+    a task that claims a new file with every checkpoint, there are as many as checkpoints.
+    """
 
     @contextmanager
     def holdfast(path: Path, length: int) -> Iterator[Calls]:
         new = not path.exists()
         with CheckpointManager(path, base_path=directory, auto_verify=False) as manager:
             for number in range(length if new else 0):
-                name = f"part-{number}.txt"
+                name = f"part-{number % 10}.txt"
                 (directory / name).touch()
                 claim = Evidence(EvidenceType.ARTIFACT_EXISTS, name, {"path": name})
                 begun = manager.begin_step("task", "manual_checkpoint", {"number": number})
