@@ -213,6 +213,23 @@ def test_earlier_entries_that_cannot_be_read_do_not_keep_anybody_from_saving(
     assert not any(IN_FORCE in entry.meta for entry in store.read("run", limit=1000))
 
 
+def test_behind_a_head_that_is_damaged_nothing_is_said_of_what_was_claimed_before() -> None:
+    store = MemoryStore()
+    claimed(store)
+    with hf.SyncCheckpointer(store) as cp:
+        claim, head = cp.load("run").seq, cp.save("run", small(0)).seq
+    damaged = store.read("run")[head]._replace(kind="tombstone", status="deleted", parent=None)
+    store._journals["run"][head] = damaged
+    with hf.SyncCheckpointer(store) as cp:
+        for n in range(2 * SAYS_EVERY):
+            cp.save("run", small(n))
+    with hf.SyncCheckpointer(store) as cp:
+        cp.rollback("run", seq=claim)
+        for n in range(2 * SAYS_EVERY):
+            cp.save("run", small(n))
+        assert inherits(cp)
+
+
 @pytest.mark.parametrize("steps", [40, 400])
 def test_the_results_of_a_workflow_are_read_once_to_load_them(steps: int) -> None:
     @step

@@ -179,6 +179,7 @@ class Journals(ValueReader):
         error = damaged_at(self.store, run, seq, error)
         tip = Tip(run, error.entry)
         tip.damaged = True
+        tip.quiet = False  # whatever this head seems to be
         try:
             opening = self.opening(run)
         except CheckpointCorruptedError:
