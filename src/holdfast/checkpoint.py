@@ -231,8 +231,7 @@ class Checkpoint(CheckpointInfo, Generic[T_co]):
     __slots__ = ("_decode", "_encoding", "_state")
 
     def __init__(self, entry: Entry, encoding: bytes, decode: Callable[[bytes], T_co]) -> None:
-        self._entry = entry  # as `super().__init__` would: every save makes one
-        self._meta = self.damage = None
+        super().__init__(entry)
         self._encoding: bytes | None = encoding
         self._decode: Any = decode
         self._state: Any = None

@@ -74,9 +74,6 @@ class Status(StrEnum):
     DELETED = "deleted"  # on a stub or tombstone: nothing is left here
 
 
-_RUNNING: Final = Status.RUNNING.value  # a comparison with the member itself takes twice as long
-
-
 class CheckpointType(StrEnum):
     """At which point of the work a checkpoint was taken; optional."""
 
@@ -128,7 +125,7 @@ def begins_term(kind: str, status: str, before: str | None) -> bool:
     """
     if kind in _SAYS_WHO:
         return True
-    if status == _RUNNING or kind in FROM_OUTSIDE:
+    if status == Status.RUNNING or kind in FROM_OUTSIDE:
         return False
     return status != before or kind not in _SAVES
 

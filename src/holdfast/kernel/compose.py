@@ -90,7 +90,7 @@ def save(
         meta["schema_version"] = _whole("schema_version", schema_version)
     if metadata:
         meta["metadata"] = readable.to_json(dict(metadata), root="metadata")
-    fields = (
+    draft = Draft(
         _CHECKPOINT,
         _RUN_STATUS[status],
         encode(core, run, state, "state", owner),
@@ -104,7 +104,7 @@ def save(
         owner,
         bounded_meta(meta) if meta else "",
     )
-    return run, tuple.__new__(Draft, fields), expect  # as `Draft(*fields)`, in a third of the time
+    return run, draft, expect
 
 
 def of_version(draft: Draft, schema_version: int) -> Draft:
