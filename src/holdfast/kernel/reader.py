@@ -8,14 +8,14 @@ from operator import attrgetter
 from typing import Final
 
 from holdfast.codec import delta, envelope, readable, values, wrapping
-from holdfast.codec.chain import Chain, Landmark
+from holdfast.codec.chain import REACH, Chain, Landmark
 from holdfast.codec.envelope import Content, Stored
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.heads import RunHead
 from holdfast.kernel.branches import BranchReader
 from holdfast.kernel.proving import prove
 from holdfast.keys.sealing import Sealer
-from holdfast.model import HIDDEN, Entry, Status, is_passing
+from holdfast.model import HIDDEN, Entry, Kind, Status, is_passing
 from holdfast.store import PAGE, RunFilter, Store
 
 _ANY: Final = (None, Status.DELETED.value)  # of heads; deleted ones are listed only if asked for
@@ -52,6 +52,13 @@ class Reader(BranchReader):
         content = self.unseal(entry, stored)
         encoding = self.applied(entry, content)
         return self.in_form(entry.run, entry.seq, encoding, content.flags)
+
+    def base_of(self, head: Entry) -> Entry | None:
+        """The checkpoint that a delta behind this head builds on: results may follow it."""
+        if head.kind == Kind.CHECKPOINT and head.status != Status.DELETED:
+            return head
+        near = self.branch_of(head, after=head.seq - REACH)
+        return next((entry for entry in near if entry.kind == Kind.CHECKPOINT), None)
 
     def in_form(self, run: str, seq: int, encoding: bytes, flags: int) -> bytes:
         """An encoding in the store's own form; copies of runs have the form of their origin."""

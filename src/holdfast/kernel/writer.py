@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Final
 from holdfast.errors import (
     CheckpointSaveError,
     ConflictError,
-    EntriesLostError,
     HoldfastError,
     OutcomeUnknownError,
     StoreClosedError,
@@ -31,12 +30,13 @@ from holdfast.errors import (
     StoreUnavailableError,
     SyncFailedError,
 )
+from holdfast.kernel.looking import look_for
 from holdfast.kernel.store_view import real_store
 from holdfast.kernel.ticket import Line, Ticket, digests_behind, fail_all, wake
 from holdfast.logs import logger
 from holdfast.model import Entry
 from holdfast.seams import SYSTEM_CLOCK, Clock, fault, on_fork
-from holdfast.store import NO_HEAD, Behind, Store, Transactional, Work
+from holdfast.store import Behind, Store, Transactional, Work
 
 if TYPE_CHECKING:
     import asyncio
@@ -98,7 +98,7 @@ class Writer:
             elif all(store.append(ticket.entries, digests_behind((ticket,)))):
                 ticket.resolve(None)
             else:
-                self._look([ticket], refused=True)
+                look_for(store, [ticket], refused=True)
 
     def queued(self, run: str) -> list[Entry]:
         """The entries of a run that are on their way to the store, in order."""
@@ -236,7 +236,7 @@ class Writer:
                 fail_all(writable, error)
             except OutcomeUnknownError as error:
                 trouble = error
-                self._look(writable)
+                look_for(self._store, writable)
             except StoreUnavailableError as error:
                 trouble = error
             except Exception as error:
@@ -263,27 +263,22 @@ class Writer:
         batch: list[Ticket] = []
         refused: list[Ticket] = []
         lines: dict[str, Line] = {}
-        entries = size = works = 0
+        entries = size = 0
         with self._mutex:
             queue = list(self._queue)  # also what is done, if Ctrl-C came before it was removed
         for ticket in queue:
             if entries >= MAX_BATCH_ENTRIES or size >= MAX_BATCH_BYTES:
                 break
-            line = ticket.line
-            unsure = ticket.done or ticket.unknown or line.broken or trouble is not None
-            if unsure and not self._still_wanted(ticket, trouble):
+            if not self._still_wanted(ticket, trouble):
                 refused.append(ticket)
-            elif lines.setdefault(ticket.entries[0].run, line) is line:
+            elif lines.setdefault(ticket.entries[0].run, ticket.line) is ticket.line:
                 batch.append(ticket)
                 entries += len(ticket.entries)
                 size += ticket.size
-                works += ticket.work is not None
         if refused:
             self._wake(refused)
-        if works:
-            own = next(place for place, ticket in enumerate(batch) if ticket.work is not None)
-            del batch[own or 1 :]
-        return batch
+        with_work = [place for place, ticket in enumerate(batch) if ticket.work is not None]
+        return batch[: with_work[0] or 1] if with_work else batch
 
     def _still_wanted(self, ticket: Ticket, trouble: HoldfastError | None) -> bool:
         """Whether to write the ticket; one that lost its head or is too late is resolved.
@@ -292,7 +287,7 @@ class Writer:
         """
         first = ticket.entries[0]
         if ticket.unknown:
-            self._look([ticket])  # before it may count as lost
+            look_for(self._store, [ticket])  # before it may count as lost
         if ticket.done:
             return False
         if ticket.line.broken and not ticket.unknown:
@@ -342,7 +337,7 @@ class Writer:
             if ticket.entries[0].run not in lost:
                 ticket.resolve(None)
         if lost:
-            self._look([ticket for ticket in batch if not ticket.done], refused=True)
+            look_for(self._store, [ticket for ticket in batch if not ticket.done], refused=True)
 
     def _put(self, entries: list[Entry], work: Work | None, behind: Behind) -> list[bool]:
         if work is None:
@@ -353,35 +348,6 @@ class Writer:
             return self._store.append_with(entries, work, behind)
         finally:
             self._working = 0
-
-    def _look(self, batch: list[Ticket], *, refused: bool = False) -> None:
-        """After a conflict or a lost reply, read: if the ticket's own entry ids are there, it won.
-
-        Tickets stay unresolved, and are retried, if the store could not be read, or if nothing is
-        there and they were not `refused`.
-        """
-        read = self._store.read
-        for ticket in batch:
-            run, seq = ticket.entries[0][:2]
-            try:
-                found = read(run, after=seq - 1, limit=len(ticket.entries), bodies=False)
-                head = read(run, newest_first=True, limit=1, bodies=False)
-            except HoldfastError as error:
-                if refused and getattr(error, "seq", None) == seq - 1:  # a damaged head
-                    ticket.resolve(ConflictError(run, seq))
-                ticket.unknown = not ticket.done
-                continue
-            ticket.unknown = False
-            if [e.entry_id for e in found] == [e.entry_id for e in ticket.entries]:
-                ticket.resolve(None)
-                continue
-            top, digest = (head[0].seq, head[0].digest) if head else NO_HEAD
-            if refused and not ticket.builds_on(top, digest) and not ticket.line.broken:
-                lost = EntriesLostError(run, seq - 1, top)
-                log.warning("%s", lost)
-                ticket.resolve(lost)
-            elif refused or top >= seq:
-                ticket.resolve(ConflictError(run, seq))
 
     def held_up(self, error: HoldfastError) -> None:
         """Log that the store is unavailable and saves are retried, once for each outage."""
