@@ -7,16 +7,14 @@ interrupted import is finished by starting it again.
 
 from __future__ import annotations
 
-import binascii
 import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
-from holdfast.codec import envelope, readable, wrapping
-from holdfast.codec.meta import Meta, SealedText, dump_meta
+from holdfast.codec import envelope, readable
 from holdfast.errors import (
     BoundOwnerError,
     CheckpointCorruptedError,
@@ -40,20 +38,16 @@ from holdfast.model import (
     Status,
     check_id,
     erases,
-    lost,
     verdict_journal,
 )
 from holdfast.operations.blocks import in_blocks
-from holdfast.operations.bundle_lines import MAX_META, check_fields
+from holdfast.operations.bundle_entries import LOST, entry_of, line_of
 from holdfast.operations.bundle_sections import FORMAT, Numbered, bundle_sections
 from holdfast.operations.copying import Progress, copy_run, raise_first, unseen
 from holdfast.operations.joining import join_thread, keep_aliases
 from holdfast.operations.private_files import replacing
 from holdfast.operations.verifying import examine
 from holdfast.stores.memory import MemoryStore
-
-_HEX: Final = ("entry_id", "digest")
-LOST: Final = "lost"  # in a line: why the entry could not be exported
 
 Form = Literal["jsonl", "json"]
 
@@ -238,7 +232,7 @@ def _scratch(core: Core, path: Path, run_id: str, lines: list[Numbered], keys: o
     missing: set[tuple[str, int]] = set()
     for number, line in lines:
         try:
-            entry = _from_line(line)
+            entry = entry_of(line)
             if entry.status != Status.DELETED:
                 _check_owner(core, entry)
             if entry.run not in (run_id, verdict_journal(run_id)):
@@ -362,45 +356,4 @@ def _proved_line(
         journals.check_stub(entry)
     elif prover.prove(entry) is None:
         raise CheckpointCorruptedError(entry.run, entry.seq, "the state it builds on is lost")
-    return _to_line(journals, playback, entry, opened)
-
-
-def _to_line(journals: Journals, playback: Playback, entry: Entry, opened: bool) -> dict[str, Any]:
-    line: dict[str, Any] = entry._asdict()
-    line["body"] = binascii.b2a_base64(wrapping.undressed(entry), newline=False).decode()
-    for name in _HEX:
-        line[name] = line[name].hex()
-    line["meta"] = _stored_fields(entry)
-    if opened and isinstance(entry.meta, SealedText):
-        line["opened_meta"] = dict(Meta(entry).fields)
-    if entry.size and (opened or not envelope.glance(entry).is_sealed):
-        encoding = playback.encoding(entry)
-        if encoding is None:
-            raise CheckpointCorruptedError(entry.run, entry.seq, "it was deleted meanwhile")
-        state = journals.decoded(entry.run, entry.seq, encoding, as_data=True)
-        line["state"] = readable.to_json(state)
-    return line
-
-
-def _stored_fields(entry: Entry) -> dict[str, Any]:
-    """The metadata as it is stored: what is encrypted stays so."""
-    if isinstance(entry.meta, SealedText):
-        fields: dict[str, Any] = json.loads(entry.meta)
-        return fields
-    return dict(Meta(entry).fields)
-
-
-def _from_line(line: dict[str, Any]) -> Entry:
-    if LOST in line:
-        entry = lost(line["run"], line["seq"], bytes.fromhex(line["digest"]))
-    else:
-        fields = {name: line[name] for name in Entry._fields}
-        for name in _HEX:
-            fields[name] = bytes.fromhex(fields[name])
-        fields["meta"] = dump_meta(fields["meta"])
-        if len(fields["meta"]) > MAX_META:
-            raise ValueError(f"its metadata takes more than {MAX_META:,} characters")
-        fields["body"] = binascii.a2b_base64(fields["body"], strict_mode=True)
-        entry = Entry(**fields)
-    check_fields(entry)
-    return entry
+    return line_of(journals, playback, entry, opened)
