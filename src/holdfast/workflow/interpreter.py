@@ -88,11 +88,6 @@ class Interpreter:
                 in_own_task(self, self._runnable.popleft(), self._advance)
         self.tasks = [task for task in self.tasks if task.key in self.waiting]
 
-    @property
-    def awaits(self) -> bool:
-        """Whether its own code awaits what is no step, and may ask for more afterwards."""
-        return any(step is None for _, step in self.waiting.values())
-
     def start(self, fiber: Fiber) -> None:
         """Begin to run a fiber."""
         self._runnable.append(fiber)

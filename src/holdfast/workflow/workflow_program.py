@@ -129,7 +129,9 @@ class WorkflowProgram(Program):
         if code.outcome is not None and code.outcome.error is not None and not code.waiting:
             raise code.outcome.error
         unused = code.replay.unused()
-        if unused and (code.outcome or (code.tasks and not code.awaits)):
+        # Code that awaits what is no step may ask for more afterwards.
+        awaits = unused and any(step is None for _, step in code.waiting.values())
+        if unused and (code.outcome or (code.tasks and not awaits)):
             raise FlowChangedError(
                 code.run_id,
                 (
