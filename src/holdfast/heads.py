@@ -95,6 +95,11 @@ class Tally(NamedTuple):
     total: int
 
 
+def hours(since: int, until: int) -> tuple[int, int]:
+    """From which hour on, and before which, in hours since the epoch, `Store.tally` counts."""
+    return max(0, since // HOUR), max(0, -(-until // HOUR))
+
+
 def changes(entry: Entry) -> bool:
     """Whether an entry changes its run's row. Internal journals have none."""
     seq, kind = entry.seq, entry.kind
@@ -128,20 +133,13 @@ def applied(row: RunHead | None, change: RowChange) -> RunHead | None:
     made = change.makes
     if made is None or row is None or change.removes:
         return made
-    return RunHead(  # not by `_replace`, which takes six times as long
-        made.run,
-        row.opened,
-        made.changed,
-        made.status,
-        made.flow,
-        made.thread,
-        made.owner,
-        row.parent,
-        row.holder if change.keeps_holder else made.holder,
-        row.due if change.keeps_due else made.due,
-        row.questions if change.keeps_questions else made.questions,
-        row.labels,
-        made.seq,
+    return made._replace(
+        opened=row.opened,
+        parent=row.parent,
+        labels=row.labels,
+        holder=row.holder if change.keeps_holder else made.holder,
+        due=row.due if change.keeps_due else made.due,
+        questions=row.questions if change.keeps_questions else made.questions,
     )
 
 

@@ -20,8 +20,8 @@ from typing import (
 from holdfast import scanning
 from holdfast.changes import Change, poll_heads
 from holdfast.errors import DurabilityError, HoldfastError
-from holdfast.heads import HOUR, Position, RunHead, Tally
-from holdfast.model import HIDDEN, Entry, follows, stub
+from holdfast.heads import Position, RunHead, Tally, hours
+from holdfast.model import HIDDEN, Entry, stub
 
 PAGE: Final = 500
 """The most entries or runs that one call returns by default."""
@@ -230,8 +230,8 @@ class Store(ABC):
 
         What it reads there is as if that was done. Nobody else can write meanwhile, so a block has
         to be short, and must not wait for anyone, such as another thread that writes. If it
-        raises, nothing was done. What is freed on the disk is given back by `scrub`. By default each
-        call is durable when it returns.
+        raises, nothing was done. What is freed on the disk is given back by `scrub`. By default
+        each call is durable when it returns.
         """
         return nullcontext()
 
@@ -311,8 +311,8 @@ class Store(ABC):
     def scrub(self) -> None:  # noqa: B027 - most stores have nothing to do
         """Remove what was deleted from the store's files, too, as far as it can be done at once.
 
-        `forget` and `prune` call this at their end. Raises nothing where others are in the way. By default
-        there is nothing to do.
+        `forget` and `prune` call this at their end. Raises nothing where others are in the way. By
+        default there is nothing to do.
         """
 
     @abstractmethod
@@ -352,25 +352,6 @@ def outcomes(
 def runs_beaten(behind: Behind, digest_of: Callable[[str], bytes]) -> set[str]:
     """The runs whose head has another digest than `Store.append` was told; empty if it has none."""
     return {run for run, digest in behind.items() if digest_of(run) != digest}
-
-
-def outcomes_by_heads(
-    entries: Sequence[Entry], heads: dict[str, Head], behind: Behind = ANY_HEAD
-) -> list[bool]:
-    """The outcome of each entry, given the head of each run; the winners become the heads."""
-
-    def place(entry: Entry) -> bool:
-        won = follows(entry, heads.get(entry.run, NO_HEAD)[0])
-        if won:
-            heads[entry.run] = entry.seq, entry.digest
-        return won
-
-    return outcomes(entries, place, runs_beaten(behind, lambda run: heads.get(run, NO_HEAD)[1]))
-
-
-def hours(since: int, until: int) -> tuple[int, int]:
-    """From which hour on, and before which, in hours since the epoch, `Store.tally` counts."""
-    return max(0, since // HOUR), max(0, -(-until // HOUR))
 
 
 def trimmed(entry: Entry, body: bytes | None) -> Entry:

@@ -20,7 +20,7 @@ from holdfast.errors import (
     HoldfastError,
     RunTakenError,
 )
-from holdfast.heads import HOUR, Position, RunHead, Tally
+from holdfast.heads import HOUR, Position, RunHead, Tally, hours
 from holdfast.kernel.pages import entries_of
 from holdfast.kernel.store_view import StoreView
 from holdfast.model import (
@@ -40,7 +40,7 @@ from holdfast.model import (
     lost,
     split_checkpoint_id,
 )
-from holdfast.store import ANY_HEAD, PAGE, Behind, RunFilter, Store, StoreStats, hours
+from holdfast.store import ANY_HEAD, PAGE, Behind, RunFilter, Store, StoreStats
 
 _NOTHING: Final = StoreStats(0, 0, 0, 0, None, None)
 _OF_OWNERS: Final = (THREADS, ALIASES, VERDICTS)

@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from holdfast.errors import CheckpointCorruptedError
-from holdfast.heads import Position, RunHead, Tally
+from holdfast.heads import Position, RunHead, Tally, hours
 from holdfast.model import Entry
 from holdfast.scanning import of_hours
-from holdfast.store import PAGE, RunFilter, hours
+from holdfast.store import PAGE, RunFilter
 from holdfast.stores._shared.document_store import DocumentStore
 from holdfast.stores._shared.documents import TRIES, new_version
 

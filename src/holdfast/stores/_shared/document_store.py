@@ -26,11 +26,12 @@ from typing import Final
 
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import HIDDEN, MAX_ID_BYTES, Entry, follows
-from holdfast.store import ANY_HEAD, PAGE, Behind, RunFilter, StoreStats, outcomes_by_heads
+from holdfast.store import ANY_HEAD, PAGE, Behind, RunFilter, StoreStats
 from holdfast.stores._shared.document import Document, Item, blob_size, check_blob
 from holdfast.stores._shared.documents import TRIES, Documents, blobs_of
 from holdfast.stores._shared.fields import unpack
 from holdfast.stores._shared.journals import append_in_parts, totals
+from holdfast.stores._shared.outcomes import outcomes_by_heads
 
 _LONGEST: Final = MAX_ID_BYTES + 60  # bytes of a name, with those beside the runs
 _DIGITS: Final = 20  # no seq has so many

@@ -11,9 +11,9 @@ from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from typing import ClassVar, Final, NamedTuple
 
-from holdfast.heads import NOW, Position, RunHead, Tally
+from holdfast.heads import NOW, Position, RunHead, Tally, hours
 from holdfast.model import MAX_ID_BYTES, Entry
-from holdfast.store import PAGE, RunFilter, hours
+from holdfast.store import PAGE, RunFilter
 from holdfast.stores._shared.table import NO_BODY, Row, TableStore
 
 HEAD_COLUMNS: Final = ", ".join(RunHead._fields)

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from heapq import nsmallest
 
-from holdfast.heads import NOW, Position, RowChange, RunHead, Tally, applied, differences
+from holdfast.heads import NOW, Position, RowChange, RunHead, Tally, applied, differences, hours
 from holdfast.model import Entry
 from holdfast.scanning import due_among, due_order, fits, of_hours, summed
-from holdfast.store import RunFilter, hours
+from holdfast.store import RunFilter
 
 
 class Rows:

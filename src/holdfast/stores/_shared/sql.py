@@ -21,8 +21,8 @@ from holdfast.store import (
     RunFilter,
     Transactional,
     Work,
-    outcomes_by_heads,
 )
+from holdfast.stores._shared.outcomes import outcomes_by_heads
 from holdfast.stores._shared.table import Row, Statement, TableStore
 
 WORK_SECONDS: Final = 30.0

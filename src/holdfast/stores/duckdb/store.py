@@ -24,11 +24,11 @@ from holdfast.store import (
     Behind,
     RunFilter,
     Survives,
-    outcomes_by_heads,
     trimmed,
 )
 from holdfast.stores._shared.address import missing_extra
 from holdfast.stores._shared.disk import volatile_file_system
+from holdfast.stores._shared.outcomes import outcomes_by_heads
 from holdfast.stores._shared.rows import Rows
 from holdfast.stores._shared.table import (
     NO_BODY,

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import ormsgpack
 
-from holdfast.heads import Position, RunHead, Tally, change_of, fold
+from holdfast.heads import Position, RunHead, Tally, change_of, fold, hours
 from holdfast.model import Entry, Status
 from holdfast.scanning import due_among, of_hours
-from holdfast.store import PAGE, RunFilter, Store, hours
+from holdfast.store import PAGE, RunFilter, Store
 from holdfast.stores.redis import index_scripts
 from holdfast.stores.redis.keys import SHARDS, Keys, seq_text
 from holdfast.stores.redis.link import Link

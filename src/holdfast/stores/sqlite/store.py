@@ -25,10 +25,10 @@ from holdfast.store import (
     Transactional,
     Work,
     outcomes,
-    outcomes_by_heads,
 )
 from holdfast.stores._shared.disk import volatile_file_system
 from holdfast.stores._shared.index import IndexedTableStore
+from holdfast.stores._shared.outcomes import outcomes_by_heads
 from holdfast.stores._shared.table import (
     COLUMNS,
     NO_BODY,
