@@ -13,6 +13,7 @@ import holdfast.stores.mysql.store
 import holdfast.stores.postgres.store
 import holdfast.stores.redis.store
 import holdfast.stores.sqlite.store
+from holdfast.operations import blocks
 from tests import faults
 from tests.waiting import join
 
@@ -33,8 +34,9 @@ def run(*works: tuple[Any, ...]) -> list[int | None]:
     return [child.exitcode for child in children]
 
 
-def copy_and_die(source: str, target: str, point: str, nth: int) -> None:
-    """Copy all runs, and die at a fault point."""
+def copy_and_die(source: str, target: str, point: str, nth: int, at_once: int) -> None:
+    """Copy all runs, so many with one commit, and die at a fault point."""
+    blocks._AT_ONCE = at_once  # type: ignore[misc]
     with hf.SyncCheckpointer(source) as cp, faults.at(point, faults.kill, nth=nth):
         cp.copy_to(target)
 

@@ -117,17 +117,17 @@ def test_everything_goes_from_each_store_to_each_other(
                 assert here.copy_to(target) == 4, "what is there is left alone"
 
 
-@pytest.mark.parametrize("nth", [1, 2, 4, 6, 8])
+@pytest.mark.parametrize(("at_once", "nth"), [(50, 1), (50, 5), (1, 2), (1, 6), (1, 8)])
 def test_a_copy_that_was_killed_is_finished_by_starting_it_again(
-    nth: int, original: Store, tmp_path: Path
+    at_once: int, nth: int, original: Store, tmp_path: Path
 ) -> None:
-    """Inside of a long run, between runs, and before the last of them is in its thread."""
+    """In a block of runs, in a long run, between runs, before the last of them is in its thread."""
     source, target = f"sqlite:///{tmp_path}/source.db", f"sqlite:///{tmp_path}/target.db"
     with hf.SyncCheckpointer(original) as cp:
         cp.copy_to(source)
     with hf.SyncCheckpointer(source) as cp:
         save_long(cp, "long")
-        work = (children.copy_and_die, source, target, "sqlite.commit.after", nth)
+        work = (children.copy_and_die, source, target, "sqlite.commit.after", nth, at_once)
         assert children.run(work) == [-signal.SIGKILL]
         with closing(hf.open_store(target)) as store:
             assert store.runs()
