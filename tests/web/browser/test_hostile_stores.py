@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from urllib.parse import quote, urlsplit
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from holdfast import SyncCheckpointer
 from holdfast.web.app import make_app
@@ -116,6 +116,7 @@ def test_whatever_a_route_sends_no_browser_takes_it_for_a_page_of_the_store(
 def _harms(page: Page, path: str) -> list[str]:
     """What is wrong with a page that shows what an attacker wrote."""
     page.goto(path)
+    expect(page.locator(".loading")).to_have_count(0)  # parts come later
     page.mouse.move(400, 300)
     taken = [f"{path}: {element}" for element in page.evaluate(TAKEN_FOR_A_PAGE)]
     ran = [
