@@ -72,7 +72,7 @@ def save_together(system: str, path: Path, processes: int, saves: int) -> float:
 
 
 def restart(engine: str, path: Path) -> dict[str, float]:
-    """Let a run of ten steps be killed, then time a fresh process from its start to the run's end."""
+    """Let a run of ten steps be killed, then time a fresh process from its start to the end."""
     die(engine, path, SHORT)
     finished = len(_noted(path))
     found = finish(engine, path, SHORT)
@@ -95,7 +95,8 @@ def finish(engine: str, path: Path, steps: int) -> dict[str, float]:
     """Resume it in a fresh process.
 
     `done_s` is from the start of the process to the run's end. For long runs, `resume_s` is the
-    resume alone, in a process that has run something else before; `cpu_s` is its processor time; `peak_mb` the most memory that the process took.
+    resume alone, in a process that has run something else before; `cpu_s` is its processor time,
+    and `peak_mb` the most memory that the process took.
     """
     start = perf_counter()
     command = _command("finish", engine, path, steps)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -26,7 +27,9 @@ SUMMARY: Final = Path(__file__).parent / "summary.json"
 PAGE: Final = "PERFORMANCE.md"
 IMAGES: Final = "docs/images/bench"
 fill: Final = partial(textwrap.fill, width=100, break_long_words=False, break_on_hyphens=False)
-_PROFILED: Final = 8  # functions of a profile that are shown
+_PROFILED: Final = 8  # functions of a profile that are shown,
+_LEAST_SHARE: Final = 0.01  # if they take so much of it
+_ADDRESS: Final = re.compile(r" of type object at 0x[0-9a-f]+")
 
 Summary = dict[str, Any]
 
@@ -88,7 +91,7 @@ def _page(summary: Summary) -> Iterator[str]:
             "",
             f"## {section}",
             "",
-            "| | holdfast | others | goal | |",
+            "| what | holdfast | others | goal | result |",
             "|---|---|---|---|---|",
         )
         yield from map(_row, own)
@@ -117,20 +120,26 @@ def _about(summary: Summary) -> Iterator[str]:
         "other systems.** All systems do the same work on the same disk in one run, and take turns. "
         "Figures are medians; a figure in parentheses is how many times better holdfast is, the "
         "median over the turns: **bold** if it is worse. Trust these ratios more than the times, "
-        "which differ from machine to machine. "
+        "which differ from machine to machine. CPU is processor time, of all threads; other times "
+        "are on the clock. Cold means that nothing of the run is in memory yet. "
         f"Floors ({', '.join(FLOORS)}) are the least that the work takes, not peers. What is "
         "compared, and how, stands in [bench/README.md](bench/README.md)."
     )
     for what, syncs in summary["durability"].items():
-        unsafe = [name for name, seen in syncs.items() if not is_durable(seen)]
-        seen = "; ".join(name for name in syncs if name not in unsafe)
-        yield ""
-        yield fill(
-            f"An fsync for each {what} was seen (strace) of: {seen}."
-            + (f" **Not of: {'; '.join(unsafe)}.**" if unsafe else "")
-        )
+        yield from ("", fill(_fsyncs(what, syncs)))
     for reason in summary["left_out"]:
         yield from ("", fill(f"Not compared: {reason}"))
+
+
+def _fsyncs(what: str, syncs: Mapping[str, float | None]) -> str:
+    """Of whom an fsync was seen; nothing was where there is no strace."""
+    counted = {name: seen for name, seen in syncs.items() if seen is not None}
+    if not counted:
+        return f"Whether there was an fsync for each {what} was not looked at: strace is missing."
+    durable = [name for name, seen in counted.items() if is_durable(seen)]
+    unsafe = [name for name in counted if name not in durable]
+    said = f"An fsync for each {what} was seen (strace) of: {'; '.join(durable)}."
+    return f"{said} **Not of: {'; '.join(unsafe)}.**" if unsafe else said
 
 
 def _row(line: dict[str, Any]) -> str:
@@ -190,13 +199,16 @@ def _missed(lines: list[dict[str, Any]]) -> Iterator[str]:
         yield f"{_value(line['holdfast'], line['unit'])}, goal {line['goal']}: {_result(line)}."
         if line["takes"]:
             yield fill(line["takes"])
-        if line.get("profile") and line["profile"] in shown:
+        profile = None if line["unit"] == "MB" else line.get("profile")
+        if profile and profile in shown:
             yield "The profile is the one above."
-        elif line.get("profile"):
-            shown.append(line["profile"])
+        elif profile:
+            shown.append(profile)
             yield from ("", "| share | calls | function |", "|---|---|---|")
-            for each in line["profile"]:
-                yield f"| {each['share']:.0%} | {each['calls']:,} | `{each['function']}` |"
+            for each in profile:
+                if each["share"] >= _LEAST_SHARE:
+                    function = _ADDRESS.sub("", each["function"])
+                    yield f"| {each['share']:.0%} | {each['calls']:,} | `{function}` |"
 
 
 def _others(others: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
@@ -210,7 +222,7 @@ def _others(others: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
             "",
             f"`python -m bench.{name}`",
             "",
-            "| | goal | measured | |",
+            "| what | goal | measured | result |",
             "|---|---|---|---|",
         )
         for goal in goals:

@@ -1,4 +1,4 @@
-"""What is drawn: quantities that workloads measure at several sizes, with a line for each system."""
+"""What is drawn: quantities measured at several sizes, with a line for each system."""
 
 from __future__ import annotations
 

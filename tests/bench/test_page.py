@@ -95,6 +95,25 @@ def test_what_was_left_out_is_named() -> None:
     assert "\nNot compared: dbos is not installed\n" in page.files(made)[page.PAGE]
 
 
+def test_an_fsync_is_claimed_only_where_it_was_counted() -> None:
+    made = summary() | {"durability": {"save": {"a": None}, "step": {"b": 1.0, "c": 0.0}}}
+    text = page.files(made)[page.PAGE]
+    assert "an fsync for each save was not looked at" in text
+    assert "for each step was seen (strace) of: b. **Not of: c.**" in text
+
+
+def test_a_profile_is_shown_of_times_and_without_what_takes_next_to_nothing() -> None:
+    new = "built-in method __new__ of type object at 0x7fb631c5ea00"
+    profile = [
+        {"function": new, "calls": 7, "share": 0.25},
+        {"function": "kernel/journal.py: extend", "calls": 7, "share": 0.001},
+    ]
+    missed = line(holdfast=5.0, judged=5.0, met=False, profile=profile)
+    assert "| 25% | 7 | `built-in method __new__` |" in shown(missed)
+    assert "extend" not in shown(missed)
+    assert "__new__" not in shown(missed | {"unit": "MB"})
+
+
 def test_results_are_condensed_to_medians() -> None:
     found = page.condensed(
         {
