@@ -226,7 +226,7 @@ _SLOW = """
 def test_children_end_with_the_process_that_started_them(
     tmp_path: Path, sent: signal.Signals, lasts: str
 ) -> None:
-    """With Ctrl-C at once, although a terminal sends it to all; else as soon as they have a result."""
+    """With Ctrl-C at once, though a terminal sends it to all; else as soon as they have a result."""
     path = tmp_path / "runs.db"
     with hf.SyncCheckpointer(path) as cp:
         for n in range(4):

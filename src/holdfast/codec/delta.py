@@ -21,7 +21,7 @@ _ANCHOR: Final = 24  # bytes that must agree before the two sides count as in st
 _WINDOW: Final = 256  # bytes that are compared as numbers: at once, but slower than by `startswith`
 _OVERWRITTEN: Final = 64 + _ANCHOR  # how far to look for where an overwritten part ends
 _ALIKE: Final = bytes(_ANCHOR)
-_SEARCHES: Final = (  # how far to skip on one side, and how far it may then be on the other, at most
+_SEARCHES: Final = (  # how far to skip on one side, and how far it may be on the other, at most
     *((skip, 1 << 11) for skip in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512)),
     *((skip, 1 << 16) for skip in (0, 256, 2048)),
 )

@@ -185,7 +185,7 @@ def open_checkpointer(
 
 
 def shared_checkpointer(store: Store) -> Checkpointer:
-    """The checkpointer of all calls that are given just this store. The store keeps it, and ends it.
+    """The checkpointer of all calls that are given just this store, which keeps it.
 
     One for each call would ask for every head, and for a lease, anew.
     """

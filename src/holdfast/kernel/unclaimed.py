@@ -16,7 +16,7 @@ from holdfast.model import HIDDEN, Kind
 
 
 def saying(tip: Tip, draft: Draft) -> Draft:
-    """The draft that is about to follow the tip; if that is due, it says that nothing was claimed."""
+    """The draft, which is about to follow the tip. If due, it says that nothing was claimed."""
     if claimed_so_far(draft.meta):
         tip.claimed = True
     elif tip.quiet and tip.says_due and draft.kind == Kind.CHECKPOINT:

@@ -22,8 +22,8 @@ def in_blocks(
 ) -> Iterator[T]:
     """What `work` returns for each item, called in a block of the store (`Store.together`).
 
-    It is given out when it is durable. What was done before an error or Ctrl-C stays done. With `alone`,
-    each is a block of its own: then `work` may wait.
+    It is given out when it is durable. What was done before an error or Ctrl-C stays done. With
+    `alone`, each is a block of its own: then `work` may wait.
     """
     waiting = iter(items)
     while True:

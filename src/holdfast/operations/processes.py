@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Children(Generic[T]):
-    """Processes that read the pages of a store in turns. They end with this one, however it ends."""
+    """Processes that read the pages of a store in turns. They end when this one does."""
 
     def __init__(self, store: Store, work: Callable[[Page], T], after: str, count: int) -> None:
         context = multiprocessing.get_context("fork")

@@ -31,7 +31,7 @@ class Journal(NamedTuple):
     name: str
     head: Entry | None = None  # None if that is not known from it
     entries: list[Entry] | None = None
-    """All of them, if their seqs are 0, 1, 2 ... to the head's; else it has to be read by itself."""
+    """All of them, if their seqs are 0, 1, 2 ... to the head's; else it is read by itself."""
 
 
 class Page(NamedTuple):

@@ -62,7 +62,7 @@ class OwnTask:
 
 
 def in_own_task(code: Interpreter, fiber: Fiber, advance: Callable[[Fiber], None]) -> None:
-    """Advance the fiber. Its own task is the current one meanwhile, and its outcome as that says."""
+    """Advance the fiber. Its own task is the current one meanwhile, and decides its outcome."""
     task = code.task
     if task is None or isinstance(task, OwnTask):
         advance(fiber)

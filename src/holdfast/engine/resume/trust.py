@@ -75,7 +75,7 @@ def examine(core: Core, history: History, options: Options) -> Retreat | None:
 
 
 def _says_nothing(core: Core, history: History) -> bool:
-    """Whether the last checkpoints tell that nothing was claimed so far: no others are read then."""
+    """Whether the last checkpoints tell that nothing was claimed so far; no others are read."""
     newest = next(filter(is_live, reversed(history.entries)), None)
     if newest is None or history.claimed:
         return False

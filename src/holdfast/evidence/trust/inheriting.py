@@ -49,7 +49,7 @@ def inherited(core: Core, entry: Entry) -> list[list[Stored]]:
 
 
 def _claims_up_to(core: Core, entry: Entry) -> list[CheckpointClaims]:
-    """What was claimed on the branch of a checkpoint, oldest first; few are read if they suffice."""
+    """What was claimed on the branch of a checkpoint, oldest first; only a few are read if they tell."""
     gathering = Gathering(core, needed=False)
     with suppress(CheckpointCorruptedError, ValueError):  # reading all of it tells what is wrong
         known = known_branch(core, entry)
