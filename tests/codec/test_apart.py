@@ -235,3 +235,25 @@ def test_a_field_that_does_not_fit_is_named() -> None:
         assert known is not None
         with pytest.raises(ReviveError, match=r"state\.n"):
             known.revived(Row, values.decode)
+
+
+@dataclass
+class Checked:
+    """A dataclass that makes itself, as models do."""
+
+    big: str
+    n: int
+
+    @classmethod
+    def model_validate(cls, data: dict[str, Any]) -> Checked:
+        return cls(**data)
+
+    def model_dump(self) -> dict[str, Any]:
+        return {"big": self.big, "n": self.n}
+
+
+def test_a_dataclass_that_validates_itself_is_given_plain_values() -> None:
+    state = Checked("x" * 20_000, 1)
+    encoded = first().followed_by(state)
+    assert encoded is not None
+    assert encoded.revived(Checked, values.decode) == state

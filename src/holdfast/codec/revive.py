@@ -70,6 +70,8 @@ def field_converters(kind: Any) -> dict[str, Convert] | None:
 
     None for a type that is not revived field by field. Raises `Misplaced`.
     """
+    if hasattr(kind, "model_validate"):  # a dataclass may have it, too, and is made by it
+        return None
     if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or is_typeddict(kind)):
         return Fields(kind, (), _converter).converters()
     return None
