@@ -21,12 +21,13 @@ from ormsgpack import packb
 from holdfast.codec.records import Ready
 from holdfast.codec.reduce import PASS, reduce
 from holdfast.codec.revive import field_converters, revive
+from holdfast.codec.values import map_header
 
 Decode = Callable[[Any], Any]
 Copy = Callable[[Any], Any]
 
 LARGE: Final = 16_384
-"""Bytes of a state from which on its fields are looked at one by one."""
+"""Bytes of a state from which on it is encoded and decoded field by field."""
 
 _LEAST: Final = 512  # bytes that a field should have on average: else they are too many
 _WORTH: Final = 4096  # bytes of a field that is copied rather than decoded
@@ -77,7 +78,7 @@ class Apart:
 
     def _followed_by(self, fields: dict[Any, Any]) -> Apart | None:
         old, known = memoryview(self.encoding), self._fields
-        head = _map_of(len(fields))
+        head = map_header(len(fields))
         parts: list[bytes | memoryview] = [head]
         found: dict[str, Field] = {}
         at, same = len(head), list(fields) == list(known)
@@ -105,7 +106,7 @@ class Apart:
     def _has_all(self, field: Field, value: Any) -> bool:
         """Whether a long list that was often unchanged is so again, encoded a few items at a time.
 
-        Memory for the encoding of all of them would take longer to get than to fill.
+        One buffer for all of them would take longer to allocate than to fill.
         """
         length = len(value) if type(value) is list and field.make is not None else 0
         if length < _FEW or length > 0xFFFF:
@@ -154,11 +155,6 @@ class Apart:
 
 def _as_it_is(value: Any) -> Any:
     return value
-
-
-def _map_of(length: int) -> bytes:
-    """What stands before the keys and values of a map, up to 65,535 of them."""
-    return bytes([0x80 | length]) if length < 16 else b"\xde" + length.to_bytes(2)
 
 
 def _copies_of(value: Any) -> Callable[[], Any] | None:

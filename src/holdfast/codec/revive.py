@@ -259,10 +259,6 @@ def _anything(data: Any) -> Any:
     return data
 
 
-def _always(items: Iterable[Any]) -> bool:
-    return True
-
-
 def _never(items: Iterable[Any]) -> bool:
     return False
 
@@ -274,7 +270,7 @@ Large states are mostly lists and dicts that their hints fit. To find that out f
 once takes a tenth of converting each.
 """
 
-_LEAVES[_anything] = _always
+_LEAVES[_anything] = lambda items: True
 
 
 def _refuse(reason: str) -> Convert:

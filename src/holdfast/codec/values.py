@@ -172,6 +172,15 @@ def _decode(
         raise ValueError("these bytes are nested too deeply for the stack that is left") from None
 
 
+def map_header(length: int) -> bytes:
+    """What stands before the keys and values of a packed dict, for those who join its parts."""
+    if length < 16:
+        return bytes([0x80 | length])
+    if length < 1 << 16:
+        return b"\xde" + length.to_bytes(2)
+    return b"\xdf" + length.to_bytes(4)
+
+
 def same(one: object, other: object) -> bool:
     """Whether two plain values are equal as in JSON: 1 is 1.0 and a tuple a list, True is not 1."""
     if isinstance(one, bool) or isinstance(other, bool):

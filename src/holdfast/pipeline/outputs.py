@@ -10,6 +10,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
+from holdfast.codec.values import map_header
 from holdfast.engine.program import Codec, Stored
 
 INPUT: Final = "pipeline_input"
@@ -156,10 +157,4 @@ def _encoded(codec: Codec, name: str, output: Any) -> bytes | None:
 
 def _before(front: bytes, count: int) -> bytes:
     """What is before the outputs of a state that has so many."""
-    if count < 16:
-        head = bytes([0x80 | count])
-    elif count < 1 << 16:
-        head = b"\xde" + count.to_bytes(2, "big")
-    else:
-        head = b"\xdf" + count.to_bytes(4, "big")
-    return _TWO + front + _OUTPUTS + head
+    return _TWO + front + _OUTPUTS + map_header(count)
