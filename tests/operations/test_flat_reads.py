@@ -217,7 +217,9 @@ def test_behind_a_head_that_is_damaged_nothing_is_said_of_what_was_claimed_befor
     store = MemoryStore()
     claimed(store)
     with hf.SyncCheckpointer(store) as cp:
-        claim, head = cp.load("run").seq, cp.save("run", small(0)).seq
+        newest = cp.load("run")
+        assert newest is not None
+        claim, head = newest.seq, cp.save("run", small(0)).seq
     damaged = store.read("run")[head]._replace(kind="tombstone", status="deleted", parent=None)
     store._journals["run"][head] = damaged
     with hf.SyncCheckpointer(store) as cp:

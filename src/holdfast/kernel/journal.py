@@ -92,8 +92,7 @@ class Journals(ValueReader):
 
         Nothing is until the store was asked whether there must be a key (`begin`).
         """
-        tip = self._tips.get(run)
-        return tip if tip is not None and self._begun and not tip.broken else None
+        return self._known(run) if self._begun else None
 
     def _known(self, run: str) -> Tip | None:
         tip = self._tips.get(run)
