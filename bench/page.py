@@ -182,7 +182,10 @@ def _peers(line: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 def _pictures(summary: Summary) -> Iterator[str]:
     yield from ("", "## How it grows", "")
-    yield "Both axes are logarithmic: a straight rising line is growth in proportion, a flat one none."
+    yield fill(
+        "Both axes are logarithmic, and the upright one spans a factor of ten at least. A flat line "
+        "says that the size makes no difference."
+    )
     for plot in PLOTS:
         if summary["plots"].get(plot.file):
             yield from ("", f"![{plot.title}]({IMAGES}/{plot.file}.svg)")

@@ -79,15 +79,19 @@ def chart(title: str, x_label: str, y_label: str, series: Mapping[str, tuple[int
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers that enclose all values: powers of ten or, if these are few, 2 and 5, too."""
-    decades = range(floor(log10(low)), ceil(log10(high)) + 1)
-    if len(decades) > 4:
-        return [10.0**decade for decade in decades]
-    fine = [step * 10.0**decade for decade in decades for step in (1, 2, 5)]
-    below = [tick for tick in fine if tick <= low * 1.0001] or fine[:1]
-    above = [tick for tick in fine if tick >= high * 0.9999] or fine[-1:]
-    chosen = [tick for tick in fine if below[-1] <= tick <= above[0]]
-    return chosen if len(chosen) > 1 else [*chosen, chosen[0] * 10]
+    """Round numbers that enclose all values: powers of ten or, if these are few, 2 and 5, too.
+
+    They span a factor of ten at least, so that what hardly grows does not look steep.
+    """
+    least, most = floor(log10(low)), ceil(log10(high))
+    if most - least >= 4:
+        return [10.0**decade for decade in range(least, most + 1)]
+    fine = [step * 10.0**decade for decade in range(least - 1, most + 2) for step in (1, 2, 5)]
+    first = max(place for place, tick in enumerate(fine) if tick <= low * 1.0001)
+    last = min(place for place, tick in enumerate(fine) if tick >= high * 0.9999)
+    while fine[last] < 9.9 * fine[first]:
+        first, last = (first - 1, last) if (last - first) % 2 else (first, last + 1)
+    return fine[first : last + 1]
 
 
 def _horizontal(y: float, label: str) -> str:

@@ -144,6 +144,12 @@ def test_a_chart_escapes_names_and_has_labels_for_both_axes() -> None:
     assert "prefers-color-scheme: dark" in drawn
 
 
+def test_a_quantity_that_hardly_grows_does_not_look_steep() -> None:
+    drawn = chart("t", "x", "y", {"holdfast": (0, [(1.0, 57.0), (8.0, 75.0)])})
+    places = re.findall(r'<circle [^>]*cy="([\d.]+)"', drawn)
+    assert abs(float(places[0]) - float(places[1])) < 50
+
+
 @pytest.mark.parametrize(
     "points",
     [[(5.0, 7.0)], [(1.0, 10.0), (2.0, 10.0)], [(1.0, 1.0), (2.0, 1.1)], [(1.0, 1e-3), (9.0, 1e6)]],
