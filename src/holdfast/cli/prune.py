@@ -1,5 +1,6 @@
 """`holdfast prune`: delete old checkpoints and old runs."""
 
+from collections import Counter
 from datetime import timedelta
 from typing import Final
 
@@ -103,36 +104,37 @@ def command(
             run_id = find_run(cp, run).run_id
             total, every = 1, iter([pruning.sweep(cp, run_id, dry_run=dry_run)])
         swept: list[Swept] = []  # what is shown; of all others, the numbers will do
-        gone = refused = checkpoints = 0
+        counts: Counter[str] = Counter()
         with progress("pruning", total) as advance:
             for one in every:
                 goes = bool(one.checkpoints or one.whole)
-                gone, refused = gone + goes, refused + bool(one.refused)
-                checkpoints += one.checkpoints
-                named = session.json or dry_run or run or (one.refused and refused <= _NAMED)
+                counts.update(gone=goes, refused=bool(one.refused), checkpoints=one.checkpoints)
+                is_example = one.refused and counts["refused"] <= _NAMED
+                named = session.json or dry_run or run or is_example
                 if named and (goes or one.refused):
                     swept.append(one)
                 advance()
 
-    def draw() -> None:
-        rows = [
-            (one.run_id, one.checkpoints, "the whole run" if one.whole else "")
-            for one in swept
-            if one.checkpoints or one.whole
-        ]
-        if rows:
-            _show.table(("RUN", "CHECKPOINTS", ""), rows, right=("CHECKPOINTS",))
-        verb = "would be deleted" if dry_run else "deleted"
-        _show.say(
-            f"{words.plural(checkpoints, 'checkpoint')} of {words.plural(gone, 'run')} {verb}"
-        )
-        for one in [one for one in swept if one.refused][:_NAMED]:
-            _show.say(
-                f"{_show.clean(one.run_id)} is not changed: {pruning.why_kept(one.refused)}",
-                "yellow",
-            )
-        if refused > _NAMED:
-            more = words.plural(refused - _NAMED, "more run")
-            _show.say(f"and {more} for such reasons", "yellow")
+    document = pruning.document(swept, dry_run=dry_run)
+    session.show(document, lambda: _draw(swept, counts, dry_run=dry_run))
 
-    session.show(pruning.document(swept, dry_run=dry_run), draw)
+
+def _draw(swept: list[Swept], counts: Counter[str], *, dry_run: bool) -> None:
+    rows = [
+        (one.run_id, one.checkpoints, "the whole run" if one.whole else "")
+        for one in swept
+        if one.checkpoints or one.whole
+    ]
+    if rows:
+        _show.table(("RUN", "CHECKPOINTS", ""), rows, right=("CHECKPOINTS",))
+    deleted = words.plural(counts["checkpoints"], "checkpoint")
+    runs = words.plural(counts["gone"], "run")
+    _show.say(f"{deleted} of {runs} {'would be deleted' if dry_run else 'deleted'}")
+    for one in [one for one in swept if one.refused][:_NAMED]:
+        _show.say(
+            f"{_show.clean(one.run_id)} is not changed: {pruning.why_kept(one.refused)}",
+            "yellow",
+        )
+    if counts["refused"] > _NAMED:
+        more = words.plural(counts["refused"] - _NAMED, "more run")
+        _show.say(f"and {more} for such reasons", "yellow")
