@@ -180,9 +180,11 @@ def glimpse(head: Entry) -> RunHead | None:
     return _change(head).makes
 
 
-def differences(before: RunHead | None, change: RowChange) -> Iterator[Tally]:
-    """What a change of a row adds to the statistics."""
-    row = applied(before, change)
+def differences(
+    before: RunHead | None, change: RowChange, row: RunHead | None = None
+) -> Iterator[Tally]:
+    """What a change of a row adds to the statistics. `row` is what it makes, if that is known."""
+    row = applied(before, change) if row is None else row
     if before is not None and (change.removes or row is None):
         yield Tally(NOW, before.flow or "", before.status, 0, -1, 0)
         before = None

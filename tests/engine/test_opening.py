@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
+import json
+import weakref
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdfast as hf
+from holdfast.engine.run.loop import Run
 from holdfast.errors import InvalidIdError, RunExistsError
 from holdfast.model import Entry
 from holdfast.stores.memory import MemoryStore
@@ -30,6 +35,62 @@ class Counting(MemoryStore):
 @workflow
 async def double(x: int) -> int:
     return 2 * x
+
+
+def test_all_openings_of_a_flow_say_what_is_their_own() -> None:
+    engine = hf.Engine("memory://")
+    for number in (1, 2):
+        engine.run_sync(double(number), run_id=f"r{number}", labels={"number": str(number)})
+    said = [_meta(engine, f"r{number}") for number in (1, 2)]
+    assert [one["labels"] for one in said] == [{"number": "1"}, {"number": "2"}]
+    assert said[0]["structure"] == said[1]["structure"]
+    assert said[0]["flow_version"] == said[1]["flow_version"] == "1"
+    for name in ("birth", "inputs_hash"):
+        assert said[0][name] != said[1][name]
+
+
+def _meta(engine: hf.Engine, run: str) -> dict[str, Any]:
+    opening = engine.checkpointer.core.journals.opening(run)
+    assert opening is not None
+    said: dict[str, Any] = json.loads(opening.meta)
+    return said
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_run_that_is_over_leaves_nothing_to_the_garbage_collector(fails: bool) -> None:
+    runs: list[weakref.ref[Run]] = []
+
+    @workflow
+    async def flow() -> int:
+        runs.extend(weakref.ref(run) for run in gc.get_objects() if isinstance(run, Run))
+        return 1 // (not fails)
+
+    engine = hf.Engine("memory://")
+    gc.collect()
+    gc.disable()
+    try:
+        with contextlib.suppress(ZeroDivisionError):
+            engine.run_sync(flow(), run_id="r")
+        left = [run() for run in runs]
+    finally:
+        gc.enable()
+    assert left == [None]
+
+
+def test_a_run_that_has_just_ended_may_be_asked_to_stop() -> None:
+    runs: list[Run] = []
+
+    @workflow
+    async def flow() -> int:
+        runs.extend(run for run in gc.get_objects() if isinstance(run, Run))
+        return 1
+
+    engine = hf.Engine("memory://")
+    assert engine.run_sync(flow(), run_id="r") == 1
+    for action in ("pause", "cancel", "timeout"):
+        runs[-1].ask(action)
+    runs[-1].ring()
+    assert runs[-1].saved
 
 
 def test_a_new_run_is_opened_and_executed_without_a_read() -> None:

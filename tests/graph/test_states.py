@@ -157,6 +157,28 @@ def test_a_state_that_does_not_fit_begins_no_run(cp: hf.SyncCheckpointer) -> Non
     assert cp.runs() == []
 
 
+def test_the_state_that_a_run_begins_with_is_revived_once(cp: hf.SyncCheckpointer) -> None:
+    made = []
+
+    @dataclass
+    class Counted:
+        n: int
+
+        def __post_init__(self) -> None:
+            made.append(self.n)
+
+    def again(state: Counted) -> Counted:
+        state.n += 1
+        return state
+
+    app = Graph(Counted).add_node("a", again).add_edge("a", END).set_entry("a").compile()
+    start = Counted(1)
+    made.clear()
+    assert app.run_sync(start, store=cp, run_id="r").n == 2
+    assert made == [1, 2], "for the node, and what it made"
+    assert start.n == 1
+
+
 def test_a_state_that_cannot_be_stored_is_refused_with_the_path_to_it(
     cp: hf.SyncCheckpointer,
 ) -> None:

@@ -367,6 +367,12 @@ def without_arguments(text: str) -> tuple[str, str | None]:
     return (text, None) if found is None else (f"{text[:-_TAIL]}}}", found[1])
 
 
+def with_facts(meta: str, facts: Mapping[str, Any]) -> str:
+    """Metadata, and more facts behind it that it does not have."""
+    more = dump_meta(facts)
+    return f"{meta[:-1]},{more[1:]}" if meta and more else meta or more
+
+
 def dump_meta(meta: Mapping[str, Any]) -> str:
     """An entry's metadata as it is stored; empty if there is none."""
     return _JSON.encode(meta) if meta else ""

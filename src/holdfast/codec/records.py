@@ -106,7 +106,7 @@ class Fields:
 
     def convert(self, data: dict[str, Any]) -> dict[str, Any]:
         """The fields as their hints ask for; those without a hint as they are."""
-        known, converted = self.converters(), {}
+        known, converted = self._converters or self.converters(), {}
         key: Any = None
         try:
             for key, item in data.items():
@@ -145,13 +145,15 @@ def _dataclass(kind: Any, types: Fields) -> Convert:
             ).under(key_step(key))
 
     def convert(data: Any) -> Any:
-        if is_made(kind, dict, data):
+        if type(data) is not dict and is_made(kind, dict, data):
             return data
         if unsaved:  # it may have been stored before the field was marked
             data = {key: item for key, item in data.items() if key not in unsaved}
         if data.keys() != fields.keys():
             check(data)
         given = types.convert(data)
+        if not set_later:
+            return made(kind, **given)
         later = {key: given.pop(key) for key in set_later if key in given}
         revived = made(kind, **given)
         for key, item in later.items():

@@ -138,35 +138,17 @@ def _decode(
     known: dict[int, _Mark],
     hidden: Callable[[int, bytes], object],
 ) -> Any:
-    problems: list[str] = []
-    refused: list[HoldfastError] = []
-    marks: list[_Mark] = []
-
-    def revive(code: int, payload: bytes) -> object:
-        mark = known.get(code)
-        if mark is not None and not payload:
-            marks.append(mark)
-            return mark
-        try:
-            return hidden(code, payload) if code in _HIDDEN else _UNPACK[code](payload)
-        except HoldfastError as error:
-            refused.append(error)
-            raise
-        except Exception as error:
-            # ormsgpack hides what its hook raises, so the reason is kept here.
-            problems.append(f"Ext {code}: {error}")
-            raise
-
+    met = _Exts(known, hidden)
     try:
         framed = b"".join((b"\x92", data, _END))
-        value, end = unpackb(framed, ext_hook=revive, option=ormsgpack.OPT_NON_STR_KEYS)
+        value, end = unpackb(framed, ext_hook=met.revive, option=ormsgpack.OPT_NON_STR_KEYS)
         if type(end) is not bytes or end != _END_MARK:
             raise ValueError("more follows after the value")
-        return _finish(value, 1) if marks else value
+        return _finish(value, 1) if met.marked else value
     except ValueError as error:
-        if refused:
-            raise refused[0] from refused[0].__cause__
-        reason = problems[0] if problems else error
+        if isinstance(met.problem, HoldfastError):
+            raise met.problem from met.problem.__cause__
+        reason = met.problem or error
         raise ValueError(f"these bytes are not a stored value: {reason}") from None
     except RecursionError:
         raise ValueError("these bytes are nested too deeply for the stack that is left") from None
@@ -179,6 +161,31 @@ def map_header(length: int) -> bytes:
     if length < 1 << 16:
         return b"\xde" + length.to_bytes(2)
     return b"\xdf" + length.to_bytes(4)
+
+
+class _Exts:
+    """Revives the Exts in some bytes, and remembers what was met: ormsgpack hides what it raises."""
+
+    marked = False
+    problem: HoldfastError | str | None = None  # the first
+
+    def __init__(self, known: dict[int, _Mark], hidden: Callable[[int, bytes], object]) -> None:
+        self._known = known
+        self._hidden = hidden
+
+    def revive(self, code: int, payload: bytes) -> object:
+        mark = self._known.get(code)
+        if mark is not None and not payload:
+            self.marked = True
+            return mark
+        try:
+            return self._hidden(code, payload) if code in _HIDDEN else _UNPACK[code](payload)
+        except HoldfastError as error:
+            self.problem = self.problem or error
+            raise
+        except Exception as error:
+            self.problem = self.problem or f"Ext {code}: {error}"
+            raise
 
 
 def same(one: object, other: object) -> bool:

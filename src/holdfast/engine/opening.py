@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from holdfast.codec.meta import dump_meta
+from holdfast.codec.meta import with_facts
 from holdfast.engine.inputs import comparable_hash
 from holdfast.engine.options import Options
 from holdfast.engine.program import Program, Stored
@@ -46,29 +46,29 @@ class Opening:
             check_id("owner", link.owner)
         self._encoding = compose.encode(core, run_id, inputs, "inputs", link.owner)
         self._facts: dict[str, Any] = {
-            **flow.stamp,
-            "structure": flow.structure,
             "inputs_hash": comparable_hash(core, inputs, self._encoding),
             "birth": self.birth,
-            "source": link.source,
-            "labels": _checked_labels(link.labels),
         }
+        if link.source is not None:
+            self._facts["source"] = link.source
+        if (labels := _checked_labels(link.labels)) is not None:
+            self._facts["labels"] = labels
         self.program.begin(run_id, Stored(self._encoding, core.journals.decode))
 
     def append(
         self, status: Status, facts: Mapping[str, Any], member: Draft | None = None
     ) -> Op[Entry]:
         """Append the opening. Raises `RunExistsError`."""
-        known = {name: fact for name, fact in self._facts.items() if fact is not None}
+        flow = self.program.flow
         opening = Draft(
             Kind.OPEN.value,
             status.value,
             self._encoding,
             parent=None,
-            flow=self.program.flow.name,
+            flow=flow.name,
             thread=self._link.thread,
             owner=self._link.owner,
-            meta=dump_meta({**known, **facts}),
+            meta=with_facts(flow.opening_text, {**self._facts, **facts}),
         )
 
         def decide(head: Entry | None) -> Draft:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict, TypeVar
 
 from holdfast.codec import values
 from holdfast.codec.apart import LARGE, Apart
+from holdfast.codec.meta import dump_meta
 from holdfast.codec.revive import revive
 from holdfast.engine.blocking import check_options
 from holdfast.engine.claims import Claiming, Paths
@@ -231,6 +232,22 @@ class FlowInfo(NamedTuple):
     stamp: dict[str, Any]  # what every entry says about the flow that made it
     replays: bool  # restoring needs every recorded result, rather than the newest state
     metas: dict[Any, str]  # metadata of entries as text, shared by all runs: see `Recorder`
+
+    @property
+    def stamp_text(self) -> str:
+        """The stamp as metadata."""
+        return self._text("stamp", self.stamp)
+
+    @property
+    def opening_text(self) -> str:
+        """What the openings of all runs say about the flow, as metadata."""
+        return self._text("opening", {**self.stamp, "structure": self.structure})
+
+    def _text(self, of: str, facts: Mapping[str, Any]) -> str:
+        known = self.metas.get(of)
+        if known is None:
+            known = self.metas[of] = dump_meta(facts)
+        return known
 
 
 class Migrated(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from copy import copy
 from enum import StrEnum
 from functools import partial
@@ -113,8 +113,10 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
         are asked. `run_sync` calls sync nodes that run alone in the caller's thread.
         """
         check_options("run", options, (*NewGraphRun.__annotations__, "resume"))
-        async with _engine(options) as engine:
-            call = self._unless_kept(options)(state)
+        async with _opened(options) as engine:
+            flow = self._unless_kept(options)
+            # A new run's opening looks at the state anyway; the one that is resumed has another.
+            call = flow(state) if resume else Call(flow, state, mark(CALL, self.name))
             return await engine.run(call, resume=resume, **_new_run(options))
 
     run_sync = blocking(run)
@@ -143,7 +145,7 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
         False. Going back keeps the history. A finished run can't be resumed, only gone back in.
         """
         check_options("resume", options, ResumeGraph.__annotations__)
-        async with _engine({**options, "run_id": run_id}) as engine:
+        async with _opened({**options, "run_id": run_id}) as engine:
             return await engine.resume(run_id, flow=self, **_resume(options))
 
     resume_sync = blocking(resume)
@@ -166,7 +168,7 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
         found = self._plan.nodes.get(node)
         if found is not None and found.question is not None:
             raise ValueError(f"{node!r} asks people: resume with from_node= to ask again")
-        async with _engine({"store": store, "run_id": run_id}) as engine:
+        async with _opened({"store": store, "run_id": run_id}) as engine:
             core = engine.checkpointer.core
             before = await core.off_loop(
                 lambda: time_travel.input_of(core, self.program, self._plan, run_id, node, seq)
@@ -194,7 +196,7 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
 
         Newest first, unless `oldest_first`.
         """
-        async with _engine({"store": store, "run_id": run_id}) as engine:
+        async with _opened({"store": store, "run_id": run_id}) as engine:
             core = engine.checkpointer.core
             found = await core.off_loop(
                 lambda: reading.list_checkpoints(
@@ -205,17 +207,17 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
 
     async def cancel(self, run_id: str, *, store: StoreLike = None, reason: str = "") -> None:
         """Cancel a run, whichever process executes it."""
-        async with _engine({"store": store, "run_id": run_id}) as engine:
+        async with _opened({"store": store, "run_id": run_id}) as engine:
             await engine.cancel(run_id, reason)
 
     async def pause(self, run_id: str, *, store: StoreLike = None, reason: str = "") -> None:
         """Stop a run after the nodes that are under way, to be resumed later."""
-        async with _engine({"store": store, "run_id": run_id}) as engine:
+        async with _opened({"store": store, "run_id": run_id}) as engine:
             await engine.pause(run_id, reason)
 
     async def questions(self, run_id: str, *, store: StoreLike = None) -> list[Question]:
         """What a run waits for."""
-        async with _engine({"store": store, "run_id": run_id}) as engine:
+        async with _opened({"store": store, "run_id": run_id}) as engine:
             return [question async for question in engine.questions(run_id)]
 
     async def answer(
@@ -232,7 +234,7 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
         `by` says who answers, and is recorded. Raises `QuestionError` if it was answered already,
         is for others or its deadline has passed, and `InvalidAnswerError`.
         """
-        async with _engine({"store": store, "run_id": run_id}) as engine:
+        async with _opened({"store": store, "run_id": run_id}) as engine:
             await engine.answer(run_id, value, question=question, by=by)
 
     async def recover(
@@ -330,10 +332,3 @@ def _opened(options: Any) -> Engine:
     if isinstance(store, Store):
         store = shared_checkpointer(store)
     return Engine(False if store is None else store)
-
-
-@asynccontextmanager
-async def _engine(options: Any) -> AsyncIterator[Engine]:
-    """An engine on the store, which is closed at the end if it was opened here."""
-    async with _opened(options) as engine:
-        yield engine

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from holdfast.codec.apart import LARGE
@@ -24,6 +25,11 @@ class GraphProgram(WalkingProgram):
         self._kept = kept
 
     # --- Program
+
+    def begin(self, run_id: str, inputs: Stored) -> None:
+        super().begin(run_id, inputs)
+        assert self._main is not None
+        self._main.at_hand = inputs.revived(self._kind)  # raises before anything is recorded
 
     def revive(self, task: Task, stored: Stored) -> Any:
         return stored.revived(self._kind)
@@ -56,7 +62,7 @@ class GraphProgram(WalkingProgram):
     def task(self, walk: Walk, key: str, name: str) -> Task | None:
         node = self._plan.nodes[name]
         self._busy[key] = (walk, None)
-        arguments = self._arguments(walk.state, key, node)
+        arguments = partial(self._arguments, walk.state, key, node)
         at_hand, walk.at_hand = walk.at_hand, None
         plain = at_hand is not None and node.question is None
         first = (at_hand,) if plain else arguments()
@@ -115,20 +121,15 @@ class GraphProgram(WalkingProgram):
 
         return Task(key, key, merge, arguments(), policy=PLAIN, fresh=arguments)
 
-    def _arguments(self, state: Stored, key: str, node: Node) -> Callable[[], tuple[Any, ...]]:
-        """Makes what a node is given: the state, and the answer to what it asked."""
-        kind, asking = self._kind, node.question
+    def _arguments(self, state: Stored, key: str, node: Node) -> tuple[Any, ...]:
+        """What a node is given: the state, and the answer to what it asked; new each time."""
+        asking = node.question
         if asking is None:
-            return lambda: (state.revived(kind),)
-        answer = self.answered(key)
-
-        def arguments() -> tuple[Any, ...]:
-            value = copy.deepcopy(answer)
-            if asking.returns is not None:
-                value = revive(value, asking.returns, root=f"answer to {key}")
-            return state.revived(kind), value
-
-        return arguments
+            return (state.revived(self._kind),)
+        value = copy.deepcopy(self.answered(key))
+        if asking.returns is not None:
+            value = revive(value, asking.returns, root=f"answer to {key}")
+        return state.revived(self._kind), value
 
 
 def _names(name: str, returned: Any, mapping: Mapping[Any, str] | None) -> list[str]:

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from functools import partial
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,8 +54,12 @@ class Attempts:
         self.may_block = run.options.blocking and run.options.timeout is None
         self.under_way: set[str] = set()  # steps that began and are not recorded yet
         self.ending: set[Ending] = set()  # threads, and what was dropped
-        self.reading = Reading(run)
         self._broken: dict[str, int] = {}  # by step: how often its executor broke under it
+
+    @cached_property
+    def reading(self) -> Reading:
+        """What was claimed before."""
+        return Reading(self._run)
 
     async def make(self, task: Task, attempt: int, here: bool) -> tuple[Any, Mapping[str, Any]]:
         """What the step returns, and what its entry says about the world."""
@@ -76,7 +80,7 @@ class Attempts:
         else:
             info = StepInfo(
                 run.run_id, task.key, task.name, attempt, self._epoch, run.program.flow.name, run.birth,
-                channel(run) if run.heard else None, self._is_stopping, run.core,
+                channel(run) if run.heard else None, partial(_is_stopping, run), run.core,
                 _options=run.options, _record=run.recorder.keep_output,
             )  # fmt: skip
             try:
@@ -168,9 +172,6 @@ class Attempts:
         retry = task.policy.retry
         return broke.as_failure(times, None if retry is None else retry.crashes)
 
-    def _is_stopping(self) -> bool:
-        return self._run.wanted == "cancel"
-
     # --- claims
 
     async def _before(self, task: Task, claiming: Claiming, here: bool) -> Sequence[Evidence]:
@@ -216,3 +217,7 @@ class Attempts:
         if here and self.may_block:
             return fn(*args)
         return await threads().call(partial(carried, fn, *args))
+
+
+def _is_stopping(run: Run) -> bool:
+    return run.wanted == "cancel"

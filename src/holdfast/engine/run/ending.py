@@ -20,6 +20,7 @@ from holdfast.errors import (
     UnansweredError,
 )
 from holdfast.kernel import compose
+from holdfast.kernel.draft import Draft
 from holdfast.model import Kind, Status
 from holdfast.operations.retention import after_run
 
@@ -41,12 +42,24 @@ async def complete(run: Run) -> Any:
             return await fail(run, error)
     else:
         result = program.result
-    end = run.recorder.note(Kind.COMPLETE, Status.COMPLETED, program.flow.stamp)
+    stamp = program.flow.stamp_text
+    end = Draft(Kind.COMPLETE.value, Status.COMPLETED.value, encoding, meta=stamp)
     run.recorder.forget_unsaved()
-    await run.recorder.save_and_announce([end._replace(encoding=encoding)], urgent=True)
+    await run.recorder.save_and_announce([end], urgent=True)
     run.emit(ev.RunCompleted(run.run_id, result, perf_counter() - run.began, run.saved))
     await _retain(run)
     return result
+
+
+def let_go(run: Run) -> None:
+    """The run has stopped, and nothing is under way: break the cycles of what it kept.
+
+    It is then freed at once, and not left to the garbage collector. What others may still ask of
+    the run does without, such as to stop: they may not know yet that it has.
+    """
+    del run.results, run.program.abandon
+    run.steps.let_go()
+    run.recorder.let_go()
 
 
 async def time_out(run: Run) -> None:

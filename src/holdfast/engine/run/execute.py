@@ -205,6 +205,10 @@ class Steps:
         self._running.clear()
         return [one for one in tuple(self.attempts.ending) if not one.done()]
 
+    def let_go(self) -> None:
+        """The run is over, and nothing is under way: see `Run`."""
+        del self._run, self.attempts._run  # noqa: SLF001 - our own
+
     def outlived(self, ending: Iterable[Ending]) -> None:
         """These were stopped and have not ended, in this run or in a child run."""
         self.attempts.ending.update(ending)
@@ -282,8 +286,11 @@ class Steps:
                     task.args = task.fresh()
                 if sleep is not None and not await self._sleep(task, sleep, here):
                     return None
-                with self._interruption.possible(here and task.child is None, run.loop):
+                self._interruption.allow(here and task.child is None, run.loop)
+                try:
                     value, claims = await self.attempts.make(task, attempt, here)
+                finally:
+                    self._interruption.here = None
                 return Finished(task, value, None, perf_counter() - began, attempt, False, claims)
             except asyncio.CancelledError as cancelled:
                 if self._interruption.was_ours(here):
@@ -372,8 +379,11 @@ class Steps:
         self.waiting[key] = due
         self.ring()
         try:
-            with self._interruption.possible(here, self._run.loop):
+            self._interruption.allow(here, self._run.loop)
+            try:
                 await until(self._run.core.journals.clock, due, within)
+            finally:
+                self._interruption.here = None
         except asyncio.CancelledError:
             if self._interruption.was_ours(here, waiting=True):
                 return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Self
+from typing import Any
 
 
 class Interruption:
@@ -12,7 +12,7 @@ class Interruption:
     def __init__(self, *, wakes: bool) -> None:
         self.wakes = wakes  # nothing may only wait any more
         self.stops = False  # and nothing may be executed
-        self._here: asyncio.Task[Any] | None = None  # the task that executes a step in place
+        self.here: asyncio.Task[Any] | None = None  # the task that executes a step in place
 
     def ask(self, *, only_waiting: bool) -> None:
         """Let nothing wait any more, or let nothing go on."""
@@ -23,25 +23,20 @@ class Interruption:
         """Steps may be executed, and wait, again."""
         self.stops = self.wakes = False
 
-    def possible(self, here: bool, loop: asyncio.AbstractEventLoop | None) -> Self:
-        """In the block, a step in place may be cancelled; not what its task does before and after.
+    def allow(self, here: bool, loop: asyncio.AbstractEventLoop | None) -> None:
+        """A step in place may be cancelled, until `here` is None again.
 
-        With the loop that runs here, no system call is needed to find the task.
+        Not so what its task does before and after. With the loop that runs here, no system call is
+        needed to find the task.
         """
         if here and self.stops:
             raise asyncio.CancelledError
-        self._here = asyncio.current_task(loop) if here else None
-        return self
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None:
-        self._here = None
+        self.here = asyncio.current_task(loop) if here else None
 
     def cancel_here(self) -> None:
         """Cancel the step that is executed in place, if there is one."""
-        if self._here is not None and self._here is not _current_task():
-            self._here.cancel()
+        if self.here is not None and self.here is not _current_task():
+            self.here.cancel()
 
     def was_ours(self, here: bool, *, waiting: bool = False) -> bool:
         """Whether we cancelled the step, rather than someone else its task."""

@@ -70,7 +70,7 @@ class Run(Telling):
             hold, program.flow, options, self.emit, behind.epoch, claimed=behind.claimed
         )
         self.steps = Steps(self, behind)
-        self._results = Results(self)
+        self.results = Results(self)
         program.abandon = self.steps.abandon
         self._of = of  # the step of the parent that it executes
         self.paused = behind.waits  # the journal says so already
@@ -109,13 +109,15 @@ class Run(Telling):
         finally:
             if timer is not None:
                 timer.cancel()
-            ending = self.steps.drop()
+            ends_later = self.steps.drop()
             if parent is not None:
                 parent.children.discard(self)
-                parent.steps.outlived(ending)
+                parent.steps.outlived(ends_later)
             self.program.close()
             for child in self.children:
                 self.hold.presence.forget(child)
+            if self.recorder.stopped and not ends_later and not self.children:
+                ending.let_go(self)
 
     @property
     def saved(self) -> bool:
@@ -209,17 +211,8 @@ class Run(Telling):
     ) -> None:
         """Record that an attempt failed: the next holder must not start counting anew."""
         message = f"{type_name(error)}: {message_of(error)}"
-        self.emit(
-            ev.StepRetrying(
-                self.run_id,
-                task.key,
-                task.name,
-                attempt,
-                message,
-                round(delay, 3),
-                type_name(error),
-            )
-        )
+        what = task.key, task.name, attempt, message, round(delay, 3), type_name(error)
+        self.emit(ev.StepRetrying(self.run_id, *what))
         facts = {"of": "attempt", "attempt": attempt, "due": due}
         note = self.recorder.note(
             Kind.FAIL, Status.RUNNING, facts, value=describe(error), step=task.key
@@ -354,7 +347,7 @@ class Run(Telling):
                 self.waits.add_child(done.until)
             else:
                 try:
-                    item = self._results.prepared(done) if done.task.recorded else None
+                    item = self.results.prepared(done) if done.task.recorded else None
                 except Exception as error:
                     bad.append((done.task, failure(self.run_id, done.task, error, done.attempts)))
                     continue
@@ -363,7 +356,7 @@ class Run(Telling):
                 else:
                     good.append(item)
         if good:
-            bad += await self._results.save(good)
+            bad += await self.results.save(good)
         for done in finished:
             self.steps.attempts.under_way.discard(done.task.key)
         for task, failed in bad:

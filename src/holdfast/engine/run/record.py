@@ -67,6 +67,10 @@ class Recorder:
         fatal = options.fatal
         self.fatal = settings.on_save_failure == "raise" if fatal is None else fatal
 
+    def let_go(self) -> None:
+        """The run is over: see `Run`."""
+        del self._emit
+
     async def save(
         self,
         drafts: Sequence[Draft],

@@ -20,20 +20,23 @@ class Rows:
         self._rows: dict[str, RunHead] = {}
         self._order: list[Position] = []
         self._due: set[str] = set()
-        self._numbers: Counter[tuple[int, str, str, int]] = Counter()
-        self._totals: Counter[tuple[int, str, str, int]] = Counter()
+        self._numbers: dict[tuple[int, str, str, int], int] = {}
+        self._totals: dict[tuple[int, str, str, int], int] = {}  # those that are not 0
 
     def change(self, change: RowChange) -> None:
         """RowChange a row, and the statistics."""
         before = self._rows.get(change.run)
-        self.add(differences(before, change))
-        self.put(change.run, applied(before, change))
+        row = applied(before, change)
+        self.add(differences(before, change, row))
+        self.put(change.run, row)
 
     def add(self, found: Iterable[Tally]) -> None:
         """Add to the statistics."""
-        for each in found:
-            self._numbers[each[:4]] += each.n
-            self._totals[each[:4]] += each.total
+        for hour, flow, what, bucket, n, total in found:
+            key = hour, flow, what, bucket
+            self._numbers[key] = self._numbers.get(key, 0) + n
+            if total:
+                self._totals[key] = self._totals.get(key, 0) + total
 
     def put(self, run: str, row: RunHead | None) -> None:
         """Replace a row, or remove it."""
@@ -113,4 +116,4 @@ class Rows:
     def statistics(self) -> Iterable[Tally]:
         """All numbers, of hours and of now."""
         for key, n in self._numbers.items():
-            yield Tally(*key, n, self._totals[key])
+            yield Tally(*key, n, self._totals.get(key, 0))
