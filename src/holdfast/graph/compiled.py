@@ -115,7 +115,7 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
         check_options("run", options, (*NewGraphRun.__annotations__, "resume"))
         async with _opened(options) as engine:
             flow = self._unless_kept(options)
-            # A new run's opening looks at the state anyway; the one that is resumed has another.
+            # The opening of a new run checks the state; one that is resumed need not have it.
             call = flow(state) if resume else Call(flow, state, mark(CALL, self.name))
             return await engine.run(call, resume=resume, **_new_run(options))
 

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,12 +54,8 @@ class Attempts:
         self.may_block = run.options.blocking and run.options.timeout is None
         self.under_way: set[str] = set()  # steps that began and are not recorded yet
         self.ending: set[Ending] = set()  # threads, and what was dropped
+        self.reading = Reading(run)
         self._broken: dict[str, int] = {}  # by step: how often its executor broke under it
-
-    @cached_property
-    def reading(self) -> Reading:
-        """What was claimed before."""
-        return Reading(self._run)
 
     async def make(self, task: Task, attempt: int, here: bool) -> tuple[Any, Mapping[str, Any]]:
         """What the step returns, and what its entry says about the world."""

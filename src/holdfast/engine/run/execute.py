@@ -85,7 +85,8 @@ class Steps:
         """Start the tasks; returns as soon as any that are under way are finished."""
         if tasks and self._run.heard:
             for task in tasks:
-                self._announce(task, self._next_attempt(task.key))
+                earlier = self._failed.get(task.key, 0) + self._cut_short.get(task.key, 0)
+                self._announce(task, 1 + self.deaths + earlier)
             await self._run.hand_over()
             if self._interruption.stops:  # while the consumer was looking
                 tasks = ()
@@ -206,8 +207,8 @@ class Steps:
         return [one for one in tuple(self.attempts.ending) if not one.done()]
 
     def let_go(self) -> None:
-        """The run is over, and nothing is under way: see `Run`."""
-        del self._run, self.attempts._run  # noqa: SLF001 - our own
+        """The run is over, and nothing is under way: see `ending.let_go`."""
+        del self._run, self.attempts._run, self.attempts.reading  # noqa: SLF001 - our own
 
     def outlived(self, ending: Iterable[Ending]) -> None:
         """These were stopped and have not ended, in this run or in a child run."""
@@ -258,9 +259,6 @@ class Steps:
             found[key] = found.get(key, 0) + 1
         return found
 
-    def _next_attempt(self, key: str) -> int:
-        return 1 + self.deaths + self._failed.get(key, 0) + self._cut_short.get(key, 0)
-
     async def _aside(self, task: Task) -> Finished | None:
         """Execute it in a task of its own. Rings one turn of the loop before a callback would."""
         try:
@@ -272,9 +270,9 @@ class Steps:
         """Try until it is finished, or has failed after its last attempt; None if it was interrupted."""
         run, retry = self._run, task.policy.retry
         failures = self._failed.get(task.key, 0)
-        attempt = self._next_attempt(task.key)
+        attempt = 1 + self.deaths + failures + self._cut_short.get(task.key, 0)
         began, tries = perf_counter(), 0
-        if self._hopeless(task):
+        if self.deaths and self._hopeless(task):
             return self._given_up(task, attempt - 1)
         sleep = task.fn if isinstance(task.fn, Sleep) else None
         due = None if sleep is not None else self._due.get(task.key)

@@ -68,7 +68,7 @@ class Recorder:
         self.fatal = settings.on_save_failure == "raise" if fatal is None else fatal
 
     def let_go(self) -> None:
-        """The run is over: see `Run`."""
+        """The run is over: see `ending.let_go`."""
         del self._emit
 
     async def save(
