@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.engine.holding.here import running_here
 from holdfast.engine.run.loop import Run
 from holdfast.errors import InvalidIdError, RunExistsError
 from holdfast.model import Entry
@@ -56,13 +57,19 @@ def _meta(engine: hf.Engine, run: str) -> dict[str, Any]:
     return said
 
 
+def _running(engine: hf.Engine) -> Run:
+    found = running_here(engine.checkpointer.core, "r")
+    assert found is not None
+    return found
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_run_that_is_over_leaves_nothing_to_the_garbage_collector(fails: bool) -> None:
     runs: list[weakref.ref[Run]] = []
 
     @workflow
     async def flow() -> int:
-        runs.extend(weakref.ref(run) for run in gc.get_objects() if isinstance(run, Run))
+        runs.append(weakref.ref(_running(engine)))
         return 1 // (not fails)
 
     engine = hf.Engine("memory://")
@@ -82,7 +89,7 @@ def test_a_run_that_has_just_ended_may_be_asked_to_stop() -> None:
 
     @workflow
     async def flow() -> int:
-        runs.extend(run for run in gc.get_objects() if isinstance(run, Run))
+        runs.append(_running(engine))
         return 1
 
     engine = hf.Engine("memory://")
