@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 import holdfast as hf
+from holdfast.operations import blocks
 from holdfast.operations.blocks import in_blocks
 from holdfast.stores import SQLiteStore
 from holdfast.testing.invariants import entry, tombstone
@@ -134,3 +137,63 @@ def test_what_was_done_before_an_error_stays_done(
     assert done == ["a", "b"]
     assert [head.run for head in store.runs()] == ["a", "b"]
     store.close()
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(-1.0, [50, 50, 20]), (3600.0, [120])])
+def test_a_block_ends_when_others_waited_long_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, expected: list[int]
+) -> None:
+    monkeypatch.setattr(blocks, "_SECONDS", seconds)
+    with closing(SQLiteStore(tmp_path / "runs.db")) as store:
+        sizes: list[int] = []
+        together = store.together
+
+        @contextmanager
+        def counted() -> Iterator[None]:
+            sizes.append(0)
+            with together():
+                yield
+
+        def work(_: int) -> None:
+            sizes[-1] += 1
+
+        monkeypatch.setattr(store, "together", counted)
+        list(in_blocks(store, range(RUNS), work))
+        assert [size for size in sizes if size] == expected
+
+
+def test_a_block_reads_what_is_stored_however_it_is_asked_for(tmp_path: Path) -> None:
+    with closing(SQLiteStore(tmp_path / "runs.db")) as store:
+        store.append([entry("short", seq, b"%d" % seq) for seq in range(5)])
+        store.append([entry("long", seq) for seq in range(40)])
+        store.append([entry("large", 0), entry("large", 1, bytes(100_000))])
+        asked = [
+            (run, {"after": after, "limit": limit, "newest_first": newest_first, "bodies": bodies})
+            for run in ("short", "long", "large", "none")
+            for after in (None, -1, 0, 2, 4, 100)
+            for limit in (1, 3, 100)
+            for newest_first in (True, False)
+            for bodies in (True, False)
+        ]
+        expected = [store.read(run, **how) for run, how in asked]  # type: ignore[arg-type]
+        with store.together():
+            assert [store.read(run, **how) for run, how in asked] == expected  # type: ignore[arg-type]
+
+
+def test_a_block_reads_a_run_once_and_again_after_it_wrote_to_it(tmp_path: Path) -> None:
+    with closing(SQLiteStore(tmp_path / "runs.db")) as store:
+        store.append([entry("run", 0), entry("run", 1)])
+        statements: list[str] = []
+        with store.together():
+            db = store._db.block_of_thread
+            assert db is not None
+            db.set_trace_callback(statements.append)
+            for _ in range(3):
+                assert len(store.read("run")) == 2
+                assert len(store.read("run", newest_first=True, limit=1, bodies=False)) == 1
+            assert len(statements) == 1
+            store.erase(tombstone("run", 2))
+            assert kinds(store, "run") == ["tombstone"]
+            db.set_trace_callback(None)
+        store.append([entry("run", 3)])
+        assert len(store.read("run")) == 2

@@ -22,7 +22,7 @@ from holdfast.kernel.store_view import StoreView
 from holdfast.manager import CheckpointManager
 from holdfast.model import Entry
 from holdfast.operations import processes, spreading
-from holdfast.operations.spreading import LAST_HIDDEN, Page, page, processes_for, spread
+from holdfast.operations.spreading import LAST_HIDDEN, Page, beside, page, processes_for, spread
 from holdfast.operations.verifying import Checked, verify_runs
 from holdfast.store import PAGE, Store
 from tests.processes import GONE, descendants, state_of
@@ -255,3 +255,47 @@ def test_children_end_with_the_process_that_started_them(
         wait_until(lambda: all(state_of(pid) in (GONE, "Z") for pid in children))
         if sent == signal.SIGINT:
             assert process.stderr.read().count("KeyboardInterrupt") == 1
+
+
+def several(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have small stores read by several processes."""
+    monkeypatch.setattr(spreading, "_MANY", 1)
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(2))
+
+
+def test_a_call_beside_is_made_by_another_process_where_there_are_several(
+    cp: hf.SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with beside(cp.store, os.getpid, processes=2) as caller:  # a small store
+        assert caller() == os.getpid()
+    several(monkeypatch)
+    with beside(cp.store, os.getpid, processes=2) as caller:
+        assert caller() != os.getpid()
+    assert not multiprocessing.active_children()
+
+
+def test_what_a_call_beside_raises_is_raised_and_nobody_waits_for_it_in_vain() -> None:
+    def fail() -> int:
+        raise hf.StoreUnavailableError("the disk is gone")
+
+    with processes.Aside(fail) as child, pytest.raises(hf.StoreUnavailableError, match="is gone"):
+        child.result()
+    with processes.Aside(signal.pause):
+        pass  # whoever does not ask ends it
+    with (
+        processes.Aside(lambda: os._exit(1)) as killed,
+        pytest.raises(hf.StoreError, match="killed"),
+    ):
+        killed.result()
+    assert not multiprocessing.active_children()
+
+
+def test_a_wrong_index_is_found_by_the_process_beside(
+    cp: hf.SyncCheckpointer, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tamper(path, "UPDATE holdfast_run_heads SET status = 'paused' WHERE run = 'run-11'")
+    alone = cp.verify_chain()
+    assert "not what the runs say" in str(alone.problems[-1])
+    several(monkeypatch)
+    assert cp.verify_chain(processes=2) == alone

@@ -13,8 +13,10 @@ from holdfast.store import Store
 S = TypeVar("S")
 T = TypeVar("T")
 
-_AT_ONCE: Final = 50  # runs: others wait some hundredths of a second
-_BETWEEN: Final = 0.001  # seconds in which they can write
+_AT_LEAST: Final = 50  # runs of a block,
+_AT_MOST: Final = 500  # and as many as are done within
+_SECONDS: Final = 0.03  # which others wait; then they have
+_BETWEEN: Final = 0.002  # seconds to write
 
 
 def in_blocks(
@@ -30,8 +32,12 @@ def in_blocks(
         done: list[T] = []
         failed: BaseException | None = None
         with nullcontext() if alone else store.together():
+            until = time.monotonic() + _SECONDS
             try:
-                done.extend(map(work, islice(waiting, 1 if alone else _AT_ONCE)))
+                for item in islice(waiting, 1 if alone else _AT_MOST):
+                    done.append(work(item))
+                    if len(done) >= _AT_LEAST and time.monotonic() > until:
+                        break
             except BaseException as error:  # noqa: BLE001 - Ctrl-C, too, is raised behind the block
                 failed = error
         yield from done

@@ -14,7 +14,7 @@ from holdfast.kernel.pages import pass_by
 from holdfast.kernel.store_view import real_store
 from holdfast.kernel.tip import Tip
 from holdfast.model import ALIASES, Entry, Kind, Status, alias_journal
-from holdfast.store import PAGE, RunFilter
+from holdfast.store import RunFilter
 
 
 def marker_draft(
@@ -78,11 +78,11 @@ def left_claims(
 def aliases_of(core: Core, head: Entry) -> list[str]:
     """The journals of the names that were given to checkpoints of a run, as far as it says them.
 
-    They were given for its owner, or for none. A run that is long is read only if there are any.
+    They were given for its owner, or for none. The run is read only if there are any at all.
     """
     run = head.run
     aliases = RunFilter(prefix=ALIASES)
-    if head.seq >= PAGE and not real_store(core.journals.store).runs(aliases, limit=1):
+    if not real_store(core.journals.store).runs(aliases, limit=1):
         return []
     return [
         journal

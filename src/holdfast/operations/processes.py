@@ -12,6 +12,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from typing import Any, Generic, TypeVar
 
 from holdfast.errors import HoldfastError, StoreError
@@ -35,12 +36,7 @@ class Children(Generic[T]):
             self._ends.append(ours)
             arguments = (store, work, self._token, theirs, tuple(self._ends))
             self._processes.append(context.Process(target=_child, args=arguments, daemon=True))
-            # Ctrl-C is for this process, which ends them: a child keeps it blocked.
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            try:
-                self._processes[-1].start()
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            _start(self._processes[-1])
             theirs.close()
 
     def __enter__(self) -> Children[T]:
@@ -62,7 +58,7 @@ class Children(Generic[T]):
         while working:
             for end in wait(list(working)):
                 assert isinstance(end, Connection)
-                at, result = self._received(end)
+                at, result = _received(end)
                 if at is None:
                     working.discard(end)
                 else:
@@ -71,14 +67,57 @@ class Children(Generic[T]):
                 yield early.pop(number)
                 number += 1
 
-    def _received(self, end: Connection) -> tuple[int | None, Any]:
+
+class Aside(Generic[T]):
+    """One call in a process of its own, while this one does other things. It ends with this one."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        context = multiprocessing.get_context("fork")
+        self._end, theirs = context.Pipe(duplex=False)
+        self._process = context.Process(target=_call, args=(call, theirs, self._end), daemon=True)
+        _start(self._process)
+        theirs.close()
+
+    def __enter__(self) -> Aside[T]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.join()
+        self._end.close()
+
+    def result(self) -> T:
+        """What it returned, once it did; what it raised is raised here."""
+        result: T = _received(self._end)[1]
+        return result
+
+
+def _start(process: BaseProcess) -> None:
+    # Ctrl-C is for this process, which ends the other one: that keeps it blocked.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _received(end: Connection) -> tuple[int | None, Any]:
+    try:
+        at, result, error = end.recv()
+    except (EOFError, OSError):
+        raise StoreError("a process that read the store was killed; start it again") from None
+    if error is not None:
+        raise error
+    return at, result
+
+
+def _call(call: Callable[[], object], end: Connection, other: Connection) -> None:
+    other.close()
+    with suppress(BrokenPipeError):
         try:
-            at, result, error = end.recv()
-        except (EOFError, OSError):
-            raise StoreError("a process that read the store was killed; start it again") from None
-        if error is not None:
-            raise error
-        return at, result
+            end.send((None, call(), None))
+        except HoldfastError as error:
+            end.send((None, None, error))
 
 
 def _child(

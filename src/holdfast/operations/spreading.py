@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
@@ -91,6 +92,21 @@ def spread(
     while found is not None:
         yield work(found)
         found = page(store, found.last, found.limit)
+
+
+@contextmanager
+def beside(store: Store, call: Callable[[], T], *, processes: int) -> Iterator[Callable[[], T]]:
+    """Call something while this process does other things; gives what waits for the result.
+
+    Where `spread` would use one process, it is called when the result is asked for.
+    """
+    if processes_for(store, processes) == 1:
+        yield call
+        return
+    from holdfast.operations.processes import Aside
+
+    with Aside(call) as child:
+        yield child.result
 
 
 def can_be_scanned(store: Store) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
@@ -40,6 +41,7 @@ from holdfast.operations.spreading import (
     LAST_HIDDEN,
     Journal,
     Page,
+    beside,
     can_be_scanned,
     processes_for,
     spread,
@@ -124,15 +126,18 @@ def verify_chain(
     """
     counts: Counter[str] = Counter()
     problems: list[Problem] = []
-    for page in _pages(core, run_ids, processes):
-        for found in page:
-            name = found.run_id
-            counts["journals" if name.startswith(HIDDEN) else "runs"] += 1
-            counts.update({each: getattr(found, each) for each in _COUNTED})
-            problems += found.problems
-            progress(name)
-    if run_ids is None:
-        problems += _index(core)
+    store = core.journals.store
+    check_index = partial(store.rebuild, write=False)
+    with beside(store, check_index, processes=processes if run_ids is None else 1) as wrong:
+        for page in _pages(core, run_ids, processes):
+            for found in page:
+                name = found.run_id
+                counts["journals" if name.startswith(HIDDEN) else "runs"] += 1
+                counts.update({each: getattr(found, each) for each in _COUNTED})
+                problems += found.problems
+                progress(name)
+        if run_ids is None:
+            problems += _index(wrong())
     return ChainReport(**counts, problems=tuple(problems))
 
 
@@ -189,8 +194,7 @@ def _settled(journals: Journals, journal: Journal) -> Integrity:
     return found
 
 
-def _index(core: Core) -> Iterator[Problem]:
-    wrong = core.journals.store.rebuild(write=False)
+def _index(wrong: int) -> Iterator[Problem]:
     if wrong:
         rows = "1 row is" if wrong == 1 else f"{wrong:,} rows are"
         reason = f"{rows} not what the runs say, so lists may hide runs; `holdfast doctor --repair`"

@@ -4,6 +4,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import to_datetime
@@ -15,6 +16,7 @@ from holdfast.model import Status
 from holdfast.operations.forget_record import records
 from holdfast.operations.forking import SAME, branch_off
 from holdfast.operations.reading import is_folded
+from holdfast.operations.spreading import beside
 from holdfast.operations.verifying import Integrity
 from holdfast.project import SETTINGS, unknown_settings
 from holdfast.retention import Retention
@@ -65,10 +67,7 @@ def examine(cp: SyncCheckpointer, how: Examination) -> list[Finding]:
     findings += _orphans(cp, how)
     findings += _unattended(cp, how)
     findings += _half_forgotten(cp)
-    if not how.quick:
-        findings += _damage(cp, how)
-    if how.repair or not how.quick:
-        findings += _index(cp, how)
+    findings += _contents(cp, how)
     findings += _amount(cp)
     return findings
 
@@ -197,6 +196,17 @@ def _unattended(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
         )
 
 
+def _contents(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
+    """What is damaged; meanwhile, unless it is repaired, another process reads the index."""
+    check_index = partial(cp.store.rebuild, write=how.repair)
+    processes = 1 if how.quick or how.repair else how.workers
+    with beside(cp.core.journals.store, check_index, processes=processes) as wrong:
+        if not how.quick:
+            yield from _damage(cp, how)
+        if how.repair or not how.quick:
+            yield from _index(wrong(), how)
+
+
 def _damage(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
     damaged, count = [], 0
     with how.progress("reading", number_of_runs(cp)) as advance:
@@ -216,8 +226,7 @@ def _damage(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
         yield Finding("damage", "error", problems, f"{advice} {command}", command)
 
 
-def _index(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
-    wrong = cp.store.rebuild(write=how.repair)
+def _index(wrong: int, how: Examination) -> Iterator[Finding]:
     rows = words.plural(wrong, "row")
     if not wrong:
         yield Finding("index", "ok", "lists of runs are what the runs themselves say")

@@ -20,6 +20,7 @@ from holdfast.errors import (
 )
 from holdfast.seams import fault, on_fork
 from holdfast.stores._shared.errors import Translated
+from holdfast.stores.sqlite.ahead import ReadAhead
 from holdfast.stores.sqlite.files import OpenFiles
 from holdfast.stores.sqlite.schema import check_version, make_file, prepare
 
@@ -31,6 +32,10 @@ _OPENING_TRIES: Final = 3
 LOOK_SECONDS = 0.05  # before a transaction or a read; after a commit always
 LARGE_WAL: Final = 16 << 20  # bytes; SQLite itself begins to empty it at 4 MB
 _SHRINKING_MILLISECONDS: Final = 20  # that readers may hold it up, and saves with it
+
+_BLOCK_CACHE: Final = (
+    32 << 10
+)  # KB of pages: blocks write all over the file, and to all of the index
 
 _inherited: list[object] = []
 """Connections of the parent process, which this one must neither use nor close."""
@@ -53,6 +58,7 @@ class Connections:
         self._closed = False
         self._held_by = 0  # the thread that is in a transaction
         self._block: sqlite3.Connection | None = None  # where it does several things in one
+        self.ahead = ReadAhead()  # of that thread
         self._at_rest = True  # no connection was open at the last fork
         self._torn = False  # of this process by a fork
         self._make_locks()
@@ -285,14 +291,17 @@ class Connections:
         """One transaction for everything that this thread does: it reads with the writer, too."""
         with self.transaction("") as self._block:
             try:
+                self._block.execute(f"PRAGMA cache_size = -{_BLOCK_CACHE}")
                 yield
             finally:
                 self._block = None
+                self.ahead.forget()
 
     @contextmanager
     def _part(self, db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         """A part of a block: if it raises, it alone is undone."""
         with self.translated:
+            self.ahead.forget()
             db.execute("SAVEPOINT part")
             try:
                 yield db

@@ -93,6 +93,7 @@ def prepare(db: sqlite3.Connection, url: str, synchronous: str) -> None:
     db.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone leaves it in the drive's cache
     db.execute("PRAGMA checkpoint_fullfsync = ON")
     db.execute(f"PRAGMA journal_size_limit = {_WAL_KEPT}")
+    db.execute("PRAGMA temp_store = MEMORY")  # what undoes a part of a block needs no file
     db.execute("PRAGMA secure_delete = ON")  # what was deleted is not in the file any more
     if version < len(MIGRATIONS):
         _migrate(db, url)
