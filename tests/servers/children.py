@@ -36,7 +36,7 @@ def run(*works: tuple[Any, ...]) -> list[int | None]:
 
 def copy_and_die(source: str, target: str, point: str, nth: int, at_once: int) -> None:
     """Copy all runs, so many with one commit, and die at a fault point."""
-    blocks._AT_ONCE = at_once  # type: ignore[misc]
+    blocks._AT_MOST = at_once  # type: ignore[misc]
     with hf.SyncCheckpointer(source) as cp, faults.at(point, faults.kill, nth=nth):
         cp.copy_to(target)
 

@@ -117,7 +117,7 @@ def test_everything_goes_from_each_store_to_each_other(
                 assert here.copy_to(target) == 4, "what is there is left alone"
 
 
-@pytest.mark.parametrize(("at_once", "nth"), [(50, 1), (50, 5), (1, 2), (1, 6), (1, 8)])
+@pytest.mark.parametrize(("at_once", "nth"), [(500, 1), (500, 5), (1, 2), (1, 6), (1, 8)])
 def test_a_copy_that_was_killed_is_finished_by_starting_it_again(
     at_once: int, nth: int, original: Store, tmp_path: Path
 ) -> None:
