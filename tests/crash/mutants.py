@@ -180,9 +180,9 @@ def clock(mutant: str) -> Clock:
 
 def break_process(mutant: str) -> None:
     """Bring the mistakes of a writer, or of a disk, into this process. For workers only."""
-    broken: Any = writer.Writer
+    broken: Any = writer
     if mutant == "RetriesWithoutLooking":
-        broken._look = _take_for_lost
+        broken.look_for = _take_for_lost
     elif mutant == "GoesOnAfterAConflict":
         line: Any = Line
         line.broken = property(lambda self: False, lambda self, value: None)
@@ -203,6 +203,6 @@ class _SteppingClock(SystemClock):
         return super().now() + random.randrange(-10_000_000, 10_000_000)
 
 
-def _take_for_lost(self: writer.Writer, batch: list[Ticket]) -> None:
-    for ticket in batch:
+def _take_for_lost(store: hf.Store, tickets: Sequence[Ticket], *, refused: bool = False) -> None:
+    for ticket in tickets:
         ticket.resolve(ConflictError(ticket.entries[0].run, ticket.entries[0].seq))
