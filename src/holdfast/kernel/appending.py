@@ -230,7 +230,6 @@ def _behind_stored_head(
     def look() -> tuple[int, list[Draft], Tip]:
         try:
             head, tip = journals.fetch_head(run)
-            look_back(journals, tip)
         except UnknownFormatError:
             raise
         except CheckpointCorruptedError:
@@ -238,7 +237,10 @@ def _behind_stored_head(
                 raise
             tip = journals.fetch_tip(run, with_state=False)
             return tip.seq, _listed(decide(None)), tip
-        return -1 if head is None else head.seq, _listed(decide(head)), tip
+        drafts = _listed(decide(head))
+        if any(draft.kind == Kind.CLAIM for draft in drafts):
+            look_back(journals, tip)  # once: a holder appends without asking the store
+        return -1 if head is None else head.seq, drafts, tip
 
     seen, drafts, tip = yield from _reached(core, run, deadline, look)
     if not tip.exists and journals.owner is not None:
