@@ -283,7 +283,8 @@ class Writer:
     def _still_wanted(self, ticket: Ticket, trouble: HoldfastError | None) -> bool:
         """Whether to write the ticket; one that lost its head or is too late is resolved.
 
-        A ticket is never too late before its first attempt, however long it was queued.
+        While the store answers, none is too late, however long it was queued. In an outage a
+        deadline holds also for those that wait behind others, and were never tried.
         """
         first = ticket.entries[0]
         if ticket.unknown:
