@@ -272,7 +272,12 @@ class Schedule:
         await self._engine.resume(job.run)
 
     async def _recover(self, job: Job) -> None:
-        await self._engine.recover()
+        await self._recover_with(self._engine)
+
+    async def _recover_with(self, engine: Any) -> None:
+        for came in (await engine.recover()).values():
+            if isinstance(came, Exception):
+                self.world.raised(came)
 
     async def _force(self, job: Job) -> None:
         taking = (CURRENT.get(), job.run)
@@ -419,7 +424,7 @@ class Schedule:
 
     async def _recover_all(self, last: Machine) -> None:
         for number in range(_MOST_ROUNDS):
-            await _caught(self.world, last.engines[0].recover)
+            await _caught(self.world, partial(self._recover_with, last.engines[0]))
             await _caught(self.world, partial(self._answer_all, last.engines[0]))
             for job in self.jobs:
                 seen = self.world.runs.get(job.run)
@@ -501,7 +506,7 @@ async def _caught(world: World, do: Callable[[], Coroutine[Any, Any, Any]]) -> N
     try:
         await do()
     except (HoldfastError, DoomedError, RunPausedError) as error:
-        world.tell(f"raises {error!r}"[:150])
+        world.raised(error)
     except Exception as error:  # noqa: BLE001
         world.violate(f"raises {error!r}")
 

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from holdfast.errors import CheckpointSaveError
 from holdfast.model import FROM_OUTSIDE, HIDDEN, Entry, Kind, Status
 from holdfast.stores._shared.rows import Rows
 from tests.simulation.loop import CURRENT, Loop, Process
@@ -98,6 +99,7 @@ class World:
         self.forced: list[tuple[Process, str]] = []  # who takes which run over, whoever holds it
         self.dropped: dict[Process, float] = {}  # when a task of it was last cancelled
         self.failed_at: dict[Process, float] = {}  # when it last could not reach the store
+        self.unsaved: dict[tuple[Process, str], float] = {}  # when it was told so of a run
         self.places: dict[Process, str] = {}
         self.doomed: set[str] = set()  # the flows that fail
 
@@ -128,6 +130,8 @@ class World:
         process = CURRENT.get()
         self.tell(f"begins {run} {step}")
         entitled = self._check_entitled(process, run, step)
+        if entitled and step in self.runs[run].results:
+            self.violate(f"begins {step} of {run}, whose result is recorded")
         earlier = self.effects.setdefault((run, step), [])
         for effect in earlier:
             if entitled and not self._excused(effect):
@@ -154,6 +158,8 @@ class World:
 
         The process may have died or been buried, the run may have been taken over, the step may
         have been interrupted, or its result may have been lost in an outage or a cancelled task.
+        A result can also be lost without a call of the store after the step: a save that waits
+        behind others is given up at its deadline. Whoever ran the flow is told so.
         """
         if effect.process.killed or not effect.entitled:
             return True
@@ -164,7 +170,9 @@ class World:
         if effect.ended is None:
             return False
         unsaved = max(
-            self.failed_at.get(effect.process, -1.0), self.dropped.get(effect.process, -1.0)
+            self.failed_at.get(effect.process, -1.0),
+            self.dropped.get(effect.process, -1.0),
+            self.unsaved.get((effect.process, effect.run), -1.0),
         )
         return not effect.finished or unsaved >= effect.ended
 
@@ -365,6 +373,12 @@ class World:
     def failed(self, process: Process) -> None:
         """A call of the store failed."""
         self.failed_at[process] = self.loop.now
+
+    def raised(self, error: BaseException) -> None:
+        """Whoever asked for something gets an error."""
+        self.tell(f"raises {error!r}"[:150])
+        if isinstance(error, CheckpointSaveError):
+            self.unsaved[CURRENT.get(), error.run_id] = self.loop.now
 
     def _check_burial(self, process: Process, journal: str, slot: Slot) -> None:
         """Buried is who was killed in the same place, or was seen to stand still for long."""
