@@ -95,6 +95,7 @@ def run_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setenv(variable, "")  # so that one that a page sets is gone after it
         monkeypatch.delenv(variable)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")  # prints and tracebacks in order, as on a terminal
     if page.stem in DATABASES:
         monkeypatch.setenv("DATABASE_URL", DATABASES[page.stem]())
     monkeypatch.setattr(urls, "_openers", dict(urls._openers))
