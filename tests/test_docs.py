@@ -137,7 +137,7 @@ def test_the_ready_questions_can_be_asked_on_every_store_with_sql(
     kind: str, tmp_path: Path
 ) -> None:
     """The page asks them of SQLite; these are their answers there, too."""
-    text = (ROOT / "docs/guides/stores.md").read_text()
+    text = (ROOT / "docs/operate/stores.md").read_text()
     page = list(blocks(text))
     (fill,) = [block.text for block in page if '"sqlite:///shop.db"' in block.text]
     asked = [
@@ -232,7 +232,7 @@ def test_the_reference_has_the_methods_that_an_engine_inherits() -> None:
 
 
 def test_the_index_links_every_page() -> None:
-    index = ROOT / "docs/README.md"
+    index = ROOT / "docs/index.md"
     linked = {(index.parent / link).resolve() for link in _LINK.findall(index.read_text())}
     wanted = {page for page in PAGES if "adr" not in page.parts} - {index, ROOT / "README.md"}
     assert [named(page) for page in sorted(wanted - linked)] == []

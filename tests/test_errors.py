@@ -152,7 +152,7 @@ def test_advice_for_tasks_names_what_a_manager_has() -> None:
 
 
 def test_the_guide_names_every_error() -> None:
-    guide = (Path(__file__).parents[1] / "docs/guides/errors.md").read_text()
+    guide = (Path(__file__).parents[1] / "docs/reference/errors.md").read_text()
     drawn = set(re.findall(r"^[│├└─ ]*(\w+(?:Error|Warning))\b", guide, re.MULTILINE))
     assert drawn == set(errors.__all__)
     explained = set(re.findall(r"`(?:hf\.)?(\w+)`", guide))

@@ -168,7 +168,7 @@ class _Operations(HasOperations):
         - `secrets`: paths of values that are never stored, such as "user.token",
           "headers.*.Authorization" or "[*].password", in states, inputs, results and answers. Who
           loads them gets them from `secrets_from`, by their path.
-        - `listeners`: functions that get every event, or a `Metrics`. See docs/events.md.
+        - `listeners`: functions that get every event, or a `Metrics`. See docs/reference/events.md.
         - `key`: encrypts everything that is saved, and refuses what is not encrypted.
         - `encrypt`: paths of values that `key` encrypts, while all else stays readable.
         - `sign`: signs everything that is saved, and refuses what is not signed by this key, or

@@ -71,7 +71,7 @@ def test_a_changed_attestation_and_one_of_another_key_are_refused(cli: Cli, atte
 
 
 def test_openssl_alone_can_check_an_attestation(cli: Cli, attested: Path) -> None:
-    guide = (Path(__file__).parents[2] / "docs/guides/attestations.md").read_text()
+    guide = (Path(__file__).parents[2] / "docs/operate/attestations.md").read_text()
     script = guide.partition("```bash\n")[2].partition("```")[0]
     assert "openssl pkeyutl -verify" in script
     command = ["sh", "-ec", script.replace("nightly.intoto.jsonl", FILE)]

@@ -14,7 +14,7 @@ import pytest
 from tests.test_docs import ROOT, blocks
 from tests.waiting import run_process
 
-GUIDE = ROOT / "docs/guides/cli.md"
+GUIDE = ROOT / "docs/operate/cli.md"
 
 
 def test_the_guide_does_what_it_says(tmp_path: Path) -> None:

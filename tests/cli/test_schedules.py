@@ -37,7 +37,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     date.write_text(f'#!/bin/sh\ntest "$1" = +%F && echo {TODAY}\n')
     date.chmod(0o755)
     monkeypatch.setenv("PATH", f"{date.parent}:{os.environ['PATH']}")
-    for block in blocks((ROOT / "docs/guides/workers.md").read_text()):
+    for block in blocks((ROOT / "docs/operate/workers.md").read_text()):
         if block.mark is not None and block.mark[0] == "file":
             (tmp_path / block.mark[1]).write_text(block.text.replace(PLACE, str(tmp_path)))
     program = tmp_path / ".venv/bin/holdfast"

@@ -79,7 +79,7 @@ def test_a_time_out_of_range_is_shown_as_the_nearest_there_is(at: int, year: int
 
 def test_the_format_documents_every_key_and_every_hidden_journal() -> None:
     root = Path(__file__).parents[2]
-    text = (root / "docs/format.md").read_text()
+    text = (root / "docs/reference/format.md").read_text()
     keys = {key._name for key in vars(Meta).values() if isinstance(key, Key)}
     assert {key for key in keys | set(CLEAR) if f"`{key}`" not in text} == set()
     model = (root / "src/holdfast/model.py").read_text()

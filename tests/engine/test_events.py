@@ -136,7 +136,7 @@ def test_an_event_has_one_name() -> None:
 
 
 def test_the_reference_table_has_every_event_with_its_fields() -> None:
-    page = (Path(__file__).parents[2] / "docs/events.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/reference/events.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| (.+) \| (`.+`) \|$", page, re.MULTILINE)
     told = {name: fields.strip("`").split("`, `") for name, _, fields in rows}
     assert told == {kind.__name__: kind.names() for kind in KINDS if kind not in (Event, StepEvent)}

@@ -302,7 +302,7 @@ def test_an_anchor_whose_writing_was_interrupted_is_passed_over(
 def test_the_root_can_be_computed_from_the_file_alone(
     cp: hf.SyncCheckpointer, tmp_path: Path
 ) -> None:
-    """As docs/format.md says, without holdfast."""
+    """As docs/reference/format.md says, without holdfast."""
     from hashlib import sha256
 
     path = tmp_path / "anchors.jsonl"

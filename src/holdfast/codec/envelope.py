@@ -10,7 +10,7 @@ guards are there in any case, made in this order:
 * the **checksum** in the envelope covers the digest, every index field and the content stored
   *now*. It tells damage apart, and is made anew when retention rewrites a body.
 
-`docs/format.md` documents every byte.
+`docs/reference/format.md` documents every byte.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What an entry says beside its state: its `meta`, parsed once, every key with its type.
 
-The keys are part of the stored format (docs/format.md, section 5), and nothing else parses them:
-`Meta` reads them, `dump_meta` writes them.
+The keys are part of the stored format (docs/reference/format.md, section 5), and nothing else
+parses them: `Meta` reads them, `dump_meta` writes them.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Engine(Controls):
     world. After `dead_after` seconds without a sign of life, processes on other machines may
     declare this one dead and resume its runs. `listeners` are told of every event of its runs and
     of its checkpointer: functions, called in threads of their own, a `Metrics` or a `Tracing`. A
-    slow or failing one does not disturb the runs: see docs/observability.md. `key`, `sign`,
+    slow or failing one does not disturb the runs: see docs/operate/observability.md. `key`, `sign`,
     `trusted`, `secrets_from`, `secrets`, `encrypt` and `remember` are those of a `Checkpointer`.
     All other
     options are defaults for its runs: see `RunOptions`.

@@ -32,8 +32,8 @@ class Event:
     def to_dict(self) -> dict[str, Any]:
         """The event as JSON has it, for `json.dumps`: "event" is its name, the rest its fields.
 
-        Values are in the readable form of stored ones (docs/format.md), errors are text. What
-        can't be stored is shown by its `repr`.
+        Values are in the readable form of stored ones (docs/reference/format.md), errors are text.
+        What can't be stored is shown by its `repr`.
         """
         told = {name: _plain(name, getattr(self, name)) for name in self.names()}
         return {"event": type(self).__name__, **told}

@@ -3,7 +3,7 @@
 Every run has keys of its own, made from the data key of its owner and the run's id: so what was
 encrypted for one run opens in no other. What is encrypted is bound to its entry (run, seq, kind and
 random id), and the entry's digest, which covers all its fields and the entry before it, has a tag
-that only a holder of the key can make. docs/format.md documents every byte.
+that only a holder of the key can make. docs/reference/format.md documents every byte.
 """
 
 from __future__ import annotations

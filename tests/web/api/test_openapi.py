@@ -106,7 +106,7 @@ def test_generated_requests_are_answered_as_the_document_says(
 
 
 def test_the_guide_lists_what_there_is() -> None:
-    page = (Path(__file__).parents[3] / "docs/rest.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/reference/rest.md").read_text()
     listed = [line for line in page.splitlines() if line.startswith(("| `GET", "| `POST"))]
     assert listed == [
         f"| `{one.method} {one.path}` | {one.text.partition(chr(10))[0]} |" for one in ENDPOINTS

@@ -23,7 +23,7 @@ def document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
         "info": {
             "title": "holdfast",
             "version": __version__,
-            "description": "Runs of long-running work, saved by holdfast. See docs/rest.md.",
+            "description": "Runs of long-running work, saved by holdfast: docs/reference/rest.md.",
         },
         "servers": [{"url": PREFIX}],
         "paths": paths,
