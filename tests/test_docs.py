@@ -5,8 +5,8 @@ anywhere. A `text` block that directly follows one that ran is what it prints (`
 anything). An HTML comment right before a block says what else it is:
 
     <!-- file: name.py -->        saved under that name instead; test_*.py must pass under pytest
-    <!-- database: name.db -->    SQL to be run, read-only, on that SQLite file; or on $DATABASE_URL,
-                                  which names an empty database on a private server
+    <!-- database: name.db -->    SQL to be run, read-only, on that SQLite file; or on $DATABASE_URL
+                                  or $MYSQL_URL, an empty database on a private server
     <!-- shell: run -->           commands (`$ …`) to be run, each with what it prints below it
     <!-- no-run: reason -->       not run
 """
@@ -53,12 +53,12 @@ LANGUAGES: Final = frozenset(
 
 SQL_VIEWS: Final = frozenset(["holdfast.checkpoints"])  # looks like a module
 
-DATABASES: Final[dict[str, Callable[[], str]]] = {
-    "postgresql": postgres.new_database,
-    "mysql": mariadb.new_url,
-    "redis": redis.server_url,
-    "sqlite-to-server": postgres.new_database,
+SERVERS: Final[dict[str, Callable[[], str]]] = {
+    "DATABASE_URL": postgres.new_database,
+    "MYSQL_URL": mariadb.new_url,
+    "REDIS_URL": redis.server_url,
 }
+"""The variables in which a page that names them finds a private server."""
 
 _FENCE: Final = re.compile(r" *(```+) *(\S*)")
 _MARK: Final = re.compile(r"<!-- (file|database|shell|no-run): (.+) -->")
@@ -96,8 +96,10 @@ def run_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.delenv(variable)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONUNBUFFERED", "1")  # prints and tracebacks in order, as on a terminal
-    if page.stem in DATABASES:
-        monkeypatch.setenv("DATABASE_URL", DATABASES[page.stem]())
+    text = page.read_text()
+    for variable, new_url in SERVERS.items():
+        if variable in text:
+            monkeypatch.setenv(variable, new_url())
     monkeypatch.setattr(urls, "_openers", dict(urls._openers))
     module = types.ModuleType(f"docs_{page.stem}".replace("-", "_"))
     monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -149,7 +151,9 @@ def test_the_ready_questions_can_be_asked_on_every_store_with_sql(
     url = {
         "sqlite": lambda: f"sqlite:///{tmp_path}/shop.db",
         "duckdb": lambda: f"duckdb:///{tmp_path}/shop.duckdb",
-    }.get(kind, DATABASES.get(kind, str))()
+        "postgresql": postgres.new_database,
+        "mysql": mariadb.new_url,
+    }[kind]()
     exec(fill.replace("sqlite:///shop.db", url), {"hf": hf})
     view = {"postgresql": "holdfast.checkpoints", "duckdb": "checkpoints"}.get(kind)
     for question, answer in asked:
@@ -324,8 +328,8 @@ def run_commands(block: Block, page: Path) -> None:
 
 
 def connect(database: str) -> Any:
-    if database == "$DATABASE_URL":
-        return connect_to(os.environ["DATABASE_URL"])
+    if database.startswith("$"):
+        return connect_to(os.environ[database[1:]])
     return sqlite3.connect(f"file:{database}?mode=ro", uri=True)
 
 

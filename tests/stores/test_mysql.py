@@ -146,7 +146,7 @@ def test_tables_of_others_are_not_taken_for_ours(url: str) -> None:
 
 def test_the_rights_that_the_guide_names_are_enough(url: str) -> None:
     database = url.rpartition("/")[2]
-    guide = (Path(__file__).parents[2] / "docs/operate/mysql.md").read_text()
+    guide = (Path(__file__).parents[2] / "docs/operate/servers.md").read_text()
     (making,) = re.findall(r"That takes (.*?)\. Afterwards", guide)
     making = making.replace("`", "").replace(" and", ",")
     (using,) = re.findall(r"GRANT (.*) ON shop", guide)

@@ -227,7 +227,7 @@ def test_the_schema_is_made_once_whatever_the_usual_isolation(url: str, isolatio
 
 def test_who_may_not_make_tables_uses_those_that_are_there(url: str) -> None:
     _, name = split(url)
-    guide = (Path(__file__).parents[2] / "docs/operate/postgresql.md").read_text()
+    guide = (Path(__file__).parents[2] / "docs/operate/servers.md").read_text()
     with closing(open_store(url)) as store:
         store.append([entry("run", 0)])
     role = f"role_{name}"
