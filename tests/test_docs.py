@@ -391,9 +391,11 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def without_blocks(text: str) -> str:
+    lines = text.splitlines(keepends=True)
     for block in blocks(text):
-        text = text.replace(block.text, "")
-    return text
+        for at in range(block.text.count("\n")):
+            lines[block.line - 1 + at] = "\n"
+    return "".join(lines)
 
 
 def leads(page: Path, link: str) -> bool:
