@@ -10,10 +10,7 @@ PIP := $(BIN)/python -m pip
 # The one package that is not locked: PyPI's builds for Linux bring gigabytes for GPUs; pip takes a
 # build for CPUs (2.13.0+cpu) where it finds one, as with --extra-index-url of PyTorch's own index.
 TORCH := torch==2.13.0
-CYCLES ?= 10000
-STATES ?= 1000000
-MUTATIONS ?= 100000
-SCHEDULES ?= 1000000
+SCALE ?= 1
 # Tests wait as often as they compute: for disks, servers and each other. The quick ones less so.
 CORES := $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 4))')
 WORKERS ?= $(shell expr 3 '*' $(CORES))
@@ -119,14 +116,8 @@ bench-quick: .bench-venv/installed tools  ## the same with smaller sizes, in fiv
 screenshots: $(VENV)/tools tools  ## pictures of the web UI, in docs/images/ui
 	$(BIN)/python -m tests.web.screenshots
 
-crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), SCHEDULES simulated (1,000,000), more mutations and states
-	$(BIN)/python -m tests.simulation --count $(SCHEDULES)
-	HOLDFAST_EFFORT=10 HOLDFAST_CRASH_CYCLES=$(CYCLES) HOLDFAST_POWER_STATES=$(STATES) HOLDFAST_MUTATIONS=$(MUTATIONS) HOLDFAST_REQUESTS=$(CYCLES) \
-	HOLDFAST_HOLDER_RUNS=500 HOLDFAST_WORKER_RUNS=500 HOLDFAST_SHORT_LIVED=10000 HOLDFAST_INTERRUPTS=3000 HOLDFAST_REPAIRS=1000 \
-	HOLDFAST_POSTGRES_KILLS=1000 HOLDFAST_MYSQL_KILLS=300 HOLDFAST_POSTGRES_SWALLOWS=10000 HOLDFAST_MYSQL_SWALLOWS=10000 \
-	HOLDFAST_REDIS_KILLS=300 HOLDFAST_REDIS_SWALLOWS=10000 \
-		$(PYTEST) -n $(WORKERS) --hung-after 43200 tests/crash tests/damage tests/hostile tests/servers tests/stores \
-			tests/examples tests/integrations/dask/test_storm.py tests/integrations/pydantic_ai/test_crashes.py
+crash: $(VENV)/tools tools  ## the long fault programme: hours; PARTS="power bytes" and SCALE=0.01 for less; writes RELIABILITY.md
+	$(BIN)/python -m tests.proof $(PARTS) --scale $(SCALE) --workers $(WORKERS)
 
 docs: $(VENV)/tools  ## run every example in the docs, and make the reference in site/
 	$(PYTEST) -n $(WORKERS) tests/test_docs.py

@@ -26,6 +26,8 @@ settings.load_profile("holdfast")
 
 STORES = ("memory", "sqlite", "file")
 
+Survived = Callable[[str, int], None]
+
 HERE = Path(__file__).parent
 HEAVY = ("celery", "pandas", "polars", "prefect", "pyarrow", "torch")
 collect_ignore = [] if all(map(find_spec, HEAVY)) else ["extras"]  # `make test-extras` has them
@@ -142,6 +144,12 @@ def _parameters(item: pytest.Item) -> set[str]:
     spec = getattr(item, "callspec", None)
     given = spec.params.values() if spec is not None else ()
     return {value for value in given if isinstance(value, str)}
+
+
+@pytest.fixture
+def survived(record_property: Survived) -> Survived:
+    """Say how many faults of a kind were survived (tests/proof adds them up for RELIABILITY.md)."""
+    return record_property
 
 
 def pytest_collection_finish() -> None:

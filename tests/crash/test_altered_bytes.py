@@ -13,6 +13,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.model import Entry
+from tests.conftest import Survived
 from tests.crash.harness import first_seed, setting, url_of
 from tests.crash.history import state_hash
 from tests.effort import some
@@ -153,33 +154,37 @@ def flips(cell: Cell) -> Iterator[Cell]:
 @pytest.mark.parametrize("column", [name for name in Entry._fields if name not in KEY])
 @pytest.mark.parametrize("which", ["rollback", SMALL, WHOLE, CHANGE])
 def test_no_bit_of_a_row_can_be_flipped_unseen(
-    which: int | str, column: str, specimen: Specimen, rows: Rows
+    which: int | str, column: str, specimen: Specimen, rows: Rows, survived: Survived
 ) -> None:
     seq = which if isinstance(which, int) else specimen.head
     looked_at = [None, *(s for s in (SMALL, WHOLE, CHANGE) if s >= seq)][:2]
-    _flip_every_bit(specimen, rows, seq, column, looked_at)
+    survived("bits", _flip_every_bit(specimen, rows, seq, column, looked_at))
 
 
 @pytest.mark.parametrize("column", [name for name in Entry._fields if name not in KEY])
 def test_no_bit_of_the_newest_checkpoint_can_be_flipped_unseen(
-    column: str, straight_specimen: Specimen
+    column: str, straight_specimen: Specimen, survived: Survived
 ) -> None:
     rows = Rows(straight_specimen)
-    _flip_every_bit(straight_specimen, rows, straight_specimen.head, column, [None])
+    head = straight_specimen.head
+    survived("bits", _flip_every_bit(straight_specimen, rows, head, column, [None]))
     rows.close()
 
 
 def _flip_every_bit(
     specimen: Specimen, rows: Rows, seq: int, column: str, looked_at: list[int | None]
-) -> None:
-    altered = list(flips(rows.cell(seq, column)))
+) -> int:
+    """Returns how many were tried."""
+    every = list(flips(rows.cell(seq, column)))
+    altered = every if len(every) < 4000 else every[::7]
     problems = []
-    for cell in altered if len(altered) < 4000 else altered[::7]:
+    for cell in altered:
         with rows.altered(seq, column, cell) as reader:
             wrong = specimen.wrong(reader, *looked_at)
         if wrong:
             problems.append(f"{column} = {cell!r:.80}: wrong at {wrong}")
     assert not problems, f"{len(problems)} of {len(altered)}:\n" + "\n".join(problems[:10])
+    return len(altered)
 
 
 def test_an_entry_that_was_moved_away_is_missed_by_those_that_build_on_it(
@@ -197,7 +202,9 @@ def test_an_entry_that_was_moved_away_is_missed_by_those_that_build_on_it(
                 continue  # that place is taken
 
 
-def test_no_random_change_to_rows_makes_a_wrong_state(specimen: Specimen, rows: Rows) -> None:
+def test_no_random_change_to_rows_makes_a_wrong_state(
+    specimen: Specimen, rows: Rows, survived: Survived
+) -> None:
     seed = first_seed()
     rng = random.Random(seed)
     seqs = [*specimen.seqs, specimen.head]
@@ -208,6 +215,7 @@ def test_no_random_change_to_rows_makes_a_wrong_state(specimen: Specimen, rows: 
         with rows.altered(seq, column, cell) as reader:
             wrong = specimen.wrong(reader, None, rng.choice(specimen.seqs))
         assert not wrong, f"HOLDFAST_SEED={seed}, mutation {n}: {column} of {seq} = {cell!r:.100}"
+    survived("mutations", MUTATIONS * 7 // 10)
 
 
 def _mutated(rows: Rows, rng: random.Random, seq: int, column: str, seqs: list[int]) -> Cell:
@@ -242,7 +250,9 @@ def _file(specimen: Specimen, seq: int) -> Path:
 
 
 @pytest.mark.parametrize("which", ["rollback", SMALL, WHOLE])
-def test_no_bit_of_a_file_can_be_flipped_unseen(which: int | str, file_specimen: Specimen) -> None:
+def test_no_bit_of_a_file_can_be_flipped_unseen(
+    which: int | str, file_specimen: Specimen, survived: Survived
+) -> None:
     specimen = file_specimen
     seq = which if isinstance(which, int) else specimen.head
     path = _file(specimen, seq)
@@ -263,9 +273,12 @@ def test_no_bit_of_a_file_can_be_flipped_unseen(which: int | str, file_specimen:
                 assert not wrong, f"HOLDFAST_SEED={seed} {flipped}: wrong at {wrong}"
         finally:
             path.write_bytes(content)
+    survived("bits", len(bits))
 
 
-def test_no_random_change_to_files_makes_a_wrong_state(file_specimen: Specimen) -> None:
+def test_no_random_change_to_files_makes_a_wrong_state(
+    file_specimen: Specimen, survived: Survived
+) -> None:
     specimen = file_specimen
     seed = first_seed()
     rng = random.Random(seed)
@@ -292,13 +305,14 @@ def test_no_random_change_to_files_makes_a_wrong_state(file_specimen: Specimen) 
             )
             _file(specimen, seq).write_bytes(content)
             assert not wrong, f"HOLDFAST_SEED={seed}, mutation {n} of {seq}: wrong at {wrong}"
+    survived("mutations", MUTATIONS * 2 // 10)
 
 
 # --- the database file
 
 
 def test_no_byte_of_the_database_makes_a_state_that_nobody_saved(
-    specimen: Specimen, tmp_path: Path
+    specimen: Specimen, tmp_path: Path, survived: Survived
 ) -> None:
     """SQLite itself checks nothing. A page altered may hide an entry; it can't change one."""
     seed = first_seed()
@@ -324,3 +338,4 @@ def test_no_byte_of_the_database_makes_a_state_that_nobody_saved(
         )
         for leftover in tmp_path.glob("runs.db-*"):
             leftover.unlink()
+    survived("mutations", MUTATIONS // 10)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.model import Kind, Status
+from tests.conftest import Survived
 from tests.crash.engine_check import check, dump, snapshot
 from tests.crash.engine_harness import STOPS, Notes
 from tests.crash.harness import ForkServer, first_seed, fork_server, url_of
@@ -29,11 +30,12 @@ def server(tmp_path: Path) -> Iterator[ForkServer]:
 @pytest.mark.parametrize("kind", ["sqlite", "file"])
 @pytest.mark.parametrize("stage", ["opened", "answered", "claimed and completed", "undone"])
 def test_a_kill_at_any_fault_point_leaves_a_run_that_goes_on(
-    kind: str, stage: str, tmp_path: Path, server: ForkServer
+    kind: str, stage: str, tmp_path: Path, server: ForkServer, survived: Survived
 ) -> None:
-    for point in some(range(1, MOST_POINTS), 2, first_seed()):
+    for tried, point in enumerate(some(range(1, MOST_POINTS), 2, first_seed())):
         if not _die(server, kind, stage, tmp_path / str(point), point):
             assert point > 4, f"only {point} fault points"
+            survived("kills at fault points", tried)
             return
     raise AssertionError("there is no end to it")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Survived
 from tests.crash.engine_harness import STOPS, carry_out
 from tests.crash.engine_mutants import MUTANTS
 from tests.crash.harness import ForkServer, first_seed, fork_server
@@ -60,13 +61,14 @@ ELSEWHERE = {"commits_beside_the_result"}  # in test_engine_transactions
 
 
 @pytest.mark.parametrize("mutant", CAUGHT)
-def test_the_mistake_is_brought_to_light(mutant: str, tmp_path: Path) -> None:
+def test_the_mistake_is_brought_to_light(mutant: str, tmp_path: Path, survived: Survived) -> None:
     attempt, telling = CAUGHT[mutant]
     seed, found = first_seed(), set[str]()
     with fork_server(tmp_path, "engine_worker") as server:
         for at in range(seed, seed + TRIES):
             found |= {v.invariant for v in attempt(server, tmp_path / str(at), at, mutant)}
             if found & telling:
+                survived("mistakes", 1)
                 return
     raise AssertionError(f"HOLDFAST_SEED={seed}: {found or 'nothing'} was found")
 

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from holdfast.model import Kind, Status
+from tests.conftest import Survived
 from tests.crash.engine_check import Journal, check, dump
 from tests.crash.engine_harness import Notes
 from tests.crash.harness import ForkServer, first_seed, fork_server, setting, url_of
@@ -72,7 +73,7 @@ def _requests(lines: list[Line], journals: dict[str, Journal]) -> list[Violation
     return found
 
 
-def test_requests_raced_against_live_workers(tmp_path: Path) -> None:
+def test_requests_raced_against_live_workers(tmp_path: Path, survived: Survived) -> None:
     seed = first_seed()
     sent = Counter[str]()
     with fork_server(tmp_path, "engine_worker") as server:
@@ -83,6 +84,7 @@ def test_requests_raced_against_live_workers(tmp_path: Path) -> None:
             sent.update(n["action"] for n in lines if n["what"] == "requested")
             sent["answer"] += sum(n["what"] == "answered" for n in lines)
             seed += 1
+    survived("requests", sum(sent.values()))
 
 
 def _rarest(sent: Counter[str]) -> int:

@@ -17,6 +17,7 @@ import pytest
 import holdfast as hf
 from holdfast.checkpoint import CheckpointInfo
 from holdfast.model import Entry, Kind, Status
+from tests.conftest import Survived
 from tests.crash.harness import ForkServer, first_seed, fork_server, setting, url_of
 from tests.crash.repair_worker import RESULT, STEPS
 
@@ -121,7 +122,7 @@ def server(tmp_path: Path) -> Iterator[ForkServer]:
 
 
 def test_a_kill_at_any_fault_point_of_going_back_repeats_nothing_that_holds(
-    tmp_path: Path, server: ForkServer
+    tmp_path: Path, server: ForkServer, survived: Survived
 ) -> None:
     place = Place(tmp_path, "sqlite", server)
     place.carry_out()
@@ -143,12 +144,15 @@ def test_a_kill_at_any_fault_point_of_going_back_repeats_nothing_that_holds(
         if not killed:
             place.check_end()
             assert point > 10, f"only {point} fault points"
+            survived("kills at fault points", point - 1)
             return
         place.restore()
     raise AssertionError("there is no end to it")
 
 
-def test_kills_at_any_time_while_files_come_and_go(tmp_path: Path, server: ForkServer) -> None:
+def test_kills_at_any_time_while_files_come_and_go(
+    tmp_path: Path, server: ForkServer, survived: Survived
+) -> None:
     seed = first_seed()
     rng = random.Random(seed)
     place = Place(tmp_path, "sqlite", server)
@@ -169,6 +173,7 @@ def test_kills_at_any_time_while_files_come_and_go(tmp_path: Path, server: ForkS
     assert kills, "nobody was killed"
     assert not place.carry_out()
     place.check_end()
+    survived("kills", kills)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "file"])

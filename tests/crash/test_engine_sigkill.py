@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Survived
 from tests.crash.engine_harness import STOPS, carry_out
 from tests.crash.harness import CYCLES, ForkServer, first_seed, fork_server
 
@@ -31,7 +32,13 @@ def server(tmp_path: Path) -> Iterator[ForkServer]:
     ],
 )
 def test_no_kill_repeats_or_loses_a_finished_step(
-    flow: str, kind: str, share: float, end: str, tmp_path: Path, server: ForkServer
+    flow: str,
+    kind: str,
+    share: float,
+    end: str,
+    tmp_path: Path,
+    server: ForkServer,
+    survived: Survived,
 ) -> None:
     seed, kills, runs = first_seed(), 0, 0
     errors = (*STOPS, "StepFailedError") if end == "failed" else STOPS
@@ -43,3 +50,4 @@ def test_no_kill_repeats_or_loses_a_finished_step(
         kills, runs, seed = kills + outcome.kills, runs + 1, seed + 1
     # Each came to its end; on average, through more than one kill.
     assert kills > runs, f"only {kills} kills in {runs} runs: they were hardly interrupted"
+    survived("kills", kills)

@@ -13,19 +13,20 @@ from typing import Any, NamedTuple
 import pytest
 
 from holdfast.model import Kind
+from tests.conftest import Survived
 from tests.crash.engine_check import UNFINISHED, check, dump, owners
 from tests.crash.engine_harness import Notes
 from tests.crash.harness import (
-    CYCLES,
     ForkServer,
     first_seed,
     fork_server,
+    setting,
     url_of,
     wait_until_stopped,
 )
 from tests.crash.history import Line, Violation
 
-TAKEOVERS = CYCLES // 6
+TAKEOVERS = setting("HOLDFAST_TAKEOVERS", 12)
 STOPS = ("completed", "LeaseLostError")
 
 
@@ -106,7 +107,7 @@ def _noted(notes: Notes, what: str, pid: int, *, within: float) -> bool:
 
 @pytest.mark.parametrize("asleep", [True, False], ids=["asleep", "awake"])
 def test_after_a_takeover_the_old_worker_writes_nothing(
-    asleep: bool, tmp_path: Path, server: ForkServer
+    asleep: bool, tmp_path: Path, server: ForkServer, survived: Survived
 ) -> None:
     seed, taken, tries = first_seed(), 0, 0
     while taken < TAKEOVERS // 2:  # one that comes when the run is over proves nothing
@@ -116,3 +117,4 @@ def test_after_a_takeover_the_old_worker_writes_nothing(
         listed = "\n".join(map(str, outcome.violations))
         assert not outcome.violations, f"HOLDFAST_SEED={seed}\n{listed}"
         taken, seed = taken + outcome.taken, seed + 1
+    survived("take-overs", taken)

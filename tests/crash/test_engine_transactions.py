@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.model import Kind
+from tests.conftest import Survived
 from tests.crash.engine_check import dump
 from tests.crash.engine_harness import Outcome, carry_out
 from tests.crash.harness import CYCLES, ForkServer, first_seed, fork_server, url_of
@@ -45,7 +46,9 @@ def _carry_out(server: ForkServer, place: Path, seed: int, mutant: str = "") -> 
     )  # fmt: skip
 
 
-def test_no_kill_parts_a_step_from_its_row(tmp_path: Path, server: ForkServer) -> None:
+def test_no_kill_parts_a_step_from_its_row(
+    tmp_path: Path, server: ForkServer, survived: Survived
+) -> None:
     seed, kills, runs = first_seed(), 0, 0
     while kills < CYCLES:
         outcome = _carry_out(server, tmp_path / str(seed), seed)
@@ -53,13 +56,17 @@ def test_no_kill_parts_a_step_from_its_row(tmp_path: Path, server: ForkServer) -
         kills, runs, seed = kills + outcome.kills, runs + 1, seed + 1
     # Each came to its end; on average, through more than one kill.
     assert kills > runs, f"only {kills} kills in {runs} runs: they were hardly interrupted"
+    survived("kills", kills)
 
 
-def test_a_commit_beside_the_result_is_found_out(tmp_path: Path, server: ForkServer) -> None:
+def test_a_commit_beside_the_result_is_found_out(
+    tmp_path: Path, server: ForkServer, survived: Survived
+) -> None:
     seed, found = first_seed(), list[str]()
     for at in range(seed, seed + 20):
         outcome = _carry_out(server, tmp_path / str(at), at, "commits_beside_the_result")
         found += [violation.invariant for violation in outcome.violations]
         if "exactly once" in found:
+            survived("mistakes", 1)
             return
     raise AssertionError(f"HOLDFAST_SEED={seed}: {found}")

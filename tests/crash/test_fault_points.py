@@ -11,6 +11,7 @@ import pytest
 
 import holdfast as hf
 from tests import faults
+from tests.conftest import Survived
 from tests.crash import worker
 from tests.crash.harness import RUNS, ForkServer, fork_server, judge, url_of
 
@@ -33,7 +34,7 @@ def _job(kind: str, place: Path, name: str, op: str, ops: int, kill_at: int = 0)
 @pytest.mark.parametrize("kind", ["sqlite", "file"])
 @pytest.mark.parametrize("op", OPS)
 def test_a_kill_at_any_fault_point_leaves_a_whole_store(
-    kind: str, op: str, tmp_path: Path, server: ForkServer
+    kind: str, op: str, tmp_path: Path, server: ForkServer, survived: Survived
 ) -> None:
     model = tmp_path / "model"
     model.mkdir()
@@ -55,6 +56,7 @@ def test_a_kill_at_any_fault_point_leaves_a_whole_store(
             saved = checkpointer.save(RUNS[0], {"usable": "again"})
             assert checkpointer.load(RUNS[0]) == saved
             assert checkpointer.verify(RUNS[0]).ok
+    survived("kills at fault points", len(points))
 
 
 def test_every_fault_point_there_is_was_visited(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from types import FrameType
 import pytest
 
 import holdfast as hf
+from tests.conftest import Survived
 from tests.crash.harness import first_seed, setting, url_of
 from tests.waiting import run_process
 
@@ -35,13 +36,16 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "file"])
-def test_a_save_after_ctrl_c_is_as_good_as_any(kind: str, tmp_path: Path) -> None:
+def test_a_save_after_ctrl_c_is_as_good_as_any(
+    kind: str, tmp_path: Path, survived: Survived
+) -> None:
     """In a process of its own: an interrupt may strike whatever else runs in this one."""
     rounds = ROUNDS if kind == "sqlite" else ROUNDS // 3
     command = [sys.executable, "-m", __name__, kind, str(tmp_path), str(rounds), str(first_seed())]
     done = run_process(command, capture_output=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > rounds // 2, "too few interrupts struck"
+    survived("interrupts", int(done.stdout))
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import Survived
 from tests.crash.harness import first_seed, fork_server, kill_cycles
 from tests.crash.power import lose_power
 
@@ -30,7 +31,7 @@ RIVALS: dict[str, Any] = ONE_RUN | {"workers": 2, "mode": "async"}
     ],
 )
 def test_a_kill_brings_the_mistake_to_light(
-    mutant: str, job: dict[str, Any], caught: set[str], tmp_path: Path
+    mutant: str, job: dict[str, Any], caught: set[str], tmp_path: Path, survived: Survived
 ) -> None:
     with fork_server(tmp_path) as server:
         outcome = kill_cycles(
@@ -39,6 +40,7 @@ def test_a_kill_brings_the_mistake_to_light(
         )  # fmt: skip
     found = {violation.invariant for violation in outcome.violations}
     assert found & caught, f"seed {outcome.seed}: {list(map(str, outcome.violations))}"
+    survived("mistakes", 1)
 
 
 @pytest.mark.parametrize("unlucky", ["Unreliable", "LosesReplies", "ClockThatStepsBack"])
@@ -51,8 +53,11 @@ def test_bad_luck_is_no_mistake(unlucky: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mutant", ["NoSync", "NoDirectorySync"])
-def test_a_power_loss_brings_the_missing_sync_to_light(mutant: str, tmp_path: Path) -> None:
+def test_a_power_loss_brings_the_missing_sync_to_light(
+    mutant: str, tmp_path: Path, survived: Survived
+) -> None:
     found = lose_power(
         "file", tmp_path, seed=first_seed(), states=60, in_order=True, only=["save"], mutant=mutant
     )
     assert "I1" in {violation.invariant for violation in found}
+    survived("mistakes", 1)

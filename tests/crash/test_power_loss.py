@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Survived
 from tests.crash.harness import first_seed, setting
 from tests.crash.power import lose_power
 
 STATES = setting("HOLDFAST_POWER_STATES", 400)  # over all tests here
-TRACES = 4  # different workloads for each kind of store
+TRACES = max(4, STATES // 8_000)  # different workloads for each test
 
 
 @pytest.mark.parametrize(
@@ -19,7 +20,7 @@ TRACES = 4  # different workloads for each kind of store
     ids=["sqlite", "sqlite-names-in-any-order", "file", "file-names-in-any-order"],
 )
 def test_no_power_loss_takes_an_acknowledged_save(
-    kind: str, in_order: bool, tmp_path: Path
+    kind: str, in_order: bool, tmp_path: Path, survived: Survived
 ) -> None:
     """Where names reach the disk in any order, as POSIX allows and no journaling file system does,
     one that nobody was told of may be there without the one before it. No more than that."""
@@ -33,6 +34,7 @@ def test_no_power_loss_takes_an_acknowledged_save(
             found = [v for v in found if v.invariant != "I3" and v.run not in alone]
         listed = "\n".join(sorted(set(map(str, found))))
         assert not found, f"HOLDFAST_SEED={seed}, {len(found)} of {states}:\n{listed}"
+        survived("power losses", states)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "file"])

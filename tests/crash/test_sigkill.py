@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Survived
 from tests.crash.harness import CYCLES, first_seed, fork_server, kill_cycles
 
 ROUND = 10  # cycles on one store
 
 
 @pytest.mark.parametrize(("kind", "share"), [("sqlite", 2 / 3), ("file", 1 / 3)])
-def test_no_kill_loses_an_acknowledged_save(kind: str, share: float, tmp_path: Path) -> None:
+def test_no_kill_loses_an_acknowledged_save(
+    kind: str, share: float, tmp_path: Path, survived: Survived
+) -> None:
     cycles = round(CYCLES * share)
     seed = first_seed()
     done = acks = 0
@@ -33,3 +36,4 @@ def test_no_kill_loses_an_acknowledged_save(kind: str, share: float, tmp_path: P
             acks += outcome.acks
             seed += 1
     assert acks > 2 * done, f"only {acks} acknowledged operations in {done} kills prove little"
+    survived("kills", done)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from tests.conftest import Survived
 from tests.crash import tracing
 from tests.crash.disk import Choice, Disk, Event, events, follow_all
 from tests.crash.harness import (
@@ -118,7 +119,7 @@ def _counts(calls: list[Event]) -> dict[str, int]:
 @KINDS
 @OPS
 def test_a_kill_before_any_system_call_loses_nothing_acknowledged(
-    kind: str, op: str, tmp_path: Path, server: ForkServer
+    kind: str, op: str, tmp_path: Path, server: ForkServer, survived: Survived
 ) -> None:
     bench = Bench(kind, op, tmp_path, server)
     clean = bench.attempt()
@@ -136,24 +137,26 @@ def test_a_kill_before_any_system_call_loses_nothing_acknowledged(
             what = f"HOLDFAST_SEED={seed} killed before {call} {k}"
             assert not found, f"{what}: {list(map(str, found))}"
     assert killed >= tries - 2, "nearly every call was reached"
+    survived("kills before system calls", killed)
 
 
 @KINDS
 @OPS
 @pytest.mark.parametrize("error", ["EIO", "ENOSPC"])
 def test_no_system_call_that_fails_makes_a_false_acknowledgement(
-    kind: str, op: str, error: str, tmp_path: Path, server: ForkServer
+    kind: str, op: str, error: str, tmp_path: Path, server: ForkServer, survived: Survived
 ) -> None:
     bench = Bench(kind, op, tmp_path, server)
     clean = bench.attempt()
     counts = _counts(clean.calls)
     notes = _notes(clean.calls)
-    seed, problems = first_seed(), list[str]()
+    seed, tries, problems = first_seed(), 0, list[str]()
     for call, count in counts.items():
         for k in some(range(1, count + 1), ONE_IN, seed):
             if (call, k) in notes:
                 continue
             for from_then_on in ("", "+") if call in SYNCS and error == "EIO" else ("",):
+                tries += 1
                 tried = bench.attempt(f"{call}:error={error}:when={k}{from_then_on}")
                 what = f"{call} {k}{from_then_on} {error}"
                 if tried.status == COULD_NOT_OPEN:
@@ -167,6 +170,7 @@ def test_no_system_call_that_fails_makes_a_false_acknowledgement(
                     problems.append(f"{what}: {answer['error']}")
                 problems += [f"{what}: {violation}" for violation in tried.violations()]
     assert not problems, "\n".join([f"HOLDFAST_SEED={seed}", *problems])
+    survived("failing system calls", tries)
 
 
 def _notes(calls: list[Event]) -> set[tuple[str, int]]:

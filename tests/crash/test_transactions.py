@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
+from tests.conftest import Survived
 from tests.crash.harness import (
     CYCLES,
     ROOT,
@@ -38,7 +39,9 @@ def server(tmp_path: Path) -> Iterator[ForkServer]:
 
 
 @pytest.mark.parametrize("when", ["at random times", "at fault points"])
-def test_no_kill_parts_an_entry_from_its_row(when: str, tmp_path: Path, server: ForkServer) -> None:
+def test_no_kill_parts_an_entry_from_its_row(
+    when: str, tmp_path: Path, server: ForkServer, survived: Survived
+) -> None:
     seed = first_seed()
     done = acks = 0
     while done < CYCLES // 2:
@@ -53,22 +56,27 @@ def test_no_kill_parts_an_entry_from_its_row(when: str, tmp_path: Path, server: 
         acks += outcome.acks
         seed += 1
     assert 4 * acks > done, f"only {acks} acknowledged operations in {done} kills prove little"
+    survived("kills", done)
 
 
-def test_work_beside_the_transaction_is_found_out(tmp_path: Path, server: ForkServer) -> None:
+def test_work_beside_the_transaction_is_found_out(
+    tmp_path: Path, server: ForkServer, survived: Survived
+) -> None:
     outcome = kill_cycles(
         server, "sqlite", tmp_path / "mutant", cycles=60, seed=first_seed(),
         also=check_effects, only=["transact"], mutant="WorksOutsideTheTransaction",
     )  # fmt: skip
     assert any(found.invariant == "exactly once" for found in outcome.violations)
+    survived("mistakes", 1)
 
 
-def test_no_ctrl_c_parts_an_entry_from_its_row(tmp_path: Path) -> None:
+def test_no_ctrl_c_parts_an_entry_from_its_row(tmp_path: Path, survived: Survived) -> None:
     """In a process of its own: an interrupt may strike whatever else runs in this one."""
     command = [sys.executable, "-m", __name__, str(tmp_path), str(INTERRUPTS), str(first_seed())]
     done = run_process(command, capture_output=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > INTERRUPTS // 2, "too few interrupts struck"
+    survived("interrupts", int(done.stdout))
 
 
 def main() -> None:

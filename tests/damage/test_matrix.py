@@ -16,6 +16,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.store import Store
+from tests.conftest import Survived
 from tests.crash.harness import first_seed
 from tests.damage.damage import Damage, Journal, damages
 from tests.damage.judge import wrongs
@@ -146,16 +147,18 @@ def _cells(specimen: Specimen, rng: random.Random) -> Iterator[Cell]:
 
 @pytest.mark.parametrize(("kind", "life"), _pairs(), ids=str)
 def test_a_damaged_run_works_or_names_the_damaged_entry(
-    kind: str, life: Life, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    kind: str, life: Life, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, survived: Survived,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     seed = first_seed() if EFFORT > 1 else 0
     specimen = Specimen(kind, life, tmp_path)
     cells = _cells(specimen, random.Random(f"{seed} {kind} {life.name}"))
     found: list[str] = []
-    for _ in range(LOCAL.get(kind, ON_SERVERS) * EFFORT):
+    tries = LOCAL.get(kind, ON_SERVERS) * EFFORT
+    for _ in range(tries):
         found += specimen.wrongs(*next(cells))
     unknown = [wrong for wrong in found if not is_known(wrong)]
     assert not unknown, f"HOLDFAST_SEED={seed}, {len(unknown)}:\n" + "\n".join(unknown[:20])
+    survived("operations on damaged runs", tries)
     if found:
         pytest.xfail(f"{len(found)} that are known, such as: {found[0]}")

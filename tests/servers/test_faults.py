@@ -16,6 +16,7 @@ import holdfast as hf
 from holdfast.store import Store, Transactional
 from holdfast.testing.contract import check_store, entry
 from holdfast.testing.invariants import tombstone
+from tests.conftest import Survived
 from tests.servers import children, mariadb, postgres, redis
 from tests.servers.proxy import Proxy
 from tests.servers.server import Server
@@ -118,7 +119,9 @@ def test_a_hundred_processes_save_at_once_also_to_the_same_runs(url: str) -> Non
         assert shared == [[number, 0] for number in range(100)]
 
 
-def test_nothing_acknowledged_is_lost_when_the_server_is_killed(kind: Kind) -> None:
+def test_nothing_acknowledged_is_lost_when_the_server_is_killed(
+    kind: Kind, survived: Survived
+) -> None:
     server = kind.server.shared()
     url = kind.new_url(server.url)  # type: ignore[attr-defined]
     done = threading.Event()
@@ -151,9 +154,12 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(kind: Kind) -> N
             assert states(cp, run) == list(range(count))
         assert check_store(cp.store) == []
     assert sum(acknowledged.values()) >= 8 * kills
+    survived(f"{kind.name} kills", kills)
 
 
-def test_a_swallowed_answer_leaves_no_duplicate_and_no_gap(kind: Kind, url: str) -> None:
+def test_a_swallowed_answer_leaves_no_duplicate_and_no_gap(
+    kind: Kind, url: str, survived: Survived
+) -> None:
     """Whether the save happened is then for the writer to find out."""
     count = times(kind, "swallows", 60)
     with Proxy(url) as proxy, hf.SyncCheckpointer(proxy.url) as cp:
@@ -163,6 +169,7 @@ def test_a_swallowed_answer_leaves_no_duplicate_and_no_gap(kind: Kind, url: str)
             cp.save("run", n)
         assert proxy.swallowed >= count // 2
         assert states(cp, "run") == list(range(count))
+        survived(f"{kind.name} answers swallowed", proxy.swallowed)
 
 
 def test_a_swallowed_answer_to_a_step_with_its_own_sql_does_not_do_it_twice(sql_url: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.conftest import Survived
 from tests.simulation.mutants import MUTANTS, Patch, mutated
 from tests.simulation.schedule import many, simulate
 
@@ -13,7 +14,8 @@ TRIES = 1000  # schedules; most mistakes show in the first fifty
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
-def test_the_mistake_is_found(mutant: Callable[[Patch], None]) -> None:
+def test_the_mistake_is_found(mutant: Callable[[Patch], None], survived: Survived) -> None:
     with mutated(mutant), many():
         found = any(simulate(seed, MUTANTS[mutant]).violations for seed in range(TRIES))
     assert found, "no schedule shows it"
+    survived("mistakes", 1)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 
 import pytest
 
 import holdfast as hf
+from tests.conftest import Survived
 from tests.crash.harness import first_seed, setting
 from tests.crash.holders.hosts import World
 from tests.crash.holders.journals import rows, slots, statuses
@@ -20,7 +20,7 @@ FEW = 4
 
 @pytest.mark.parametrize("hosts_of", [("here",), ("here", "there")], ids=["one", "two"])
 def test_short_lived_processes_share_a_few_slots(
-    world: World, hosts_of: tuple[str, ...], record_property: Callable[[str, object], None]
+    world: World, hosts_of: tuple[str, ...], survived: Survived
 ) -> None:
     """One in ten is killed while it holds a run; the next on its host continues that."""
     seed = first_seed()
@@ -42,7 +42,8 @@ def test_short_lived_processes_share_a_few_slots(
         assert most <= len(hosts_of) + FEW, f"HOLDFAST_SEED={seed}: after {n + 1} processes"
     store.close()
     assert set(statuses(world.url).values()) == {"completed"}
-    record_property("counts", f"{PROCESSES} processes, {kills} killed, {most} slots at most")
+    survived("short-lived processes", PROCESSES // len(hosts_of))
+    survived("kills in storms", kills)
 
 
 def test_processes_that_live_at_the_same_time_have_a_slot_each_and_leave_them_to_others(

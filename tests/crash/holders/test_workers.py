@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.store import RunFilter
+from tests.conftest import Survived
 from tests.crash.harness import first_seed, setting
 from tests.crash.holders.flows import comes_to
 from tests.crash.holders.hosts import Worker, World
@@ -78,7 +78,7 @@ class Chaos:
 
 @EVERYWHERE
 def test_submitted_runs_are_executed_once_whatever_becomes_of_the_workers(
-    world: World, record_property: Callable[[str, object], None]
+    world: World, survived: Survived
 ) -> None:
     runs = {f"worked-{n}": [n] for n in range(RUNS)}
     world.start("submit", args={"flow": "worked", "runs": runs}).done()
@@ -99,8 +99,9 @@ def test_submitted_runs_are_executed_once_whatever_becomes_of_the_workers(
     results = {run: stored[run].entries[-1].value for run in runs}
     assert results == {run: comes_to("worked", n) for run, (n,) in runs.items()}
     assert world.notes.find("refused") == [], f"HOLDFAST_SEED={seed}"
-    seconds = round(time.monotonic() - began)
-    record_property("counts", f"seed {seed}, {RUNS} runs in {seconds} s, {dict(chaos.count)}")
+    survived("runs in storms", RUNS)
+    survived("kills in storms", chaos.count["kill"])
+    survived("pauses in storms", chaos.count["stop"])
 
 
 def _completed(world: World) -> set[str]:

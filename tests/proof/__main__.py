@@ -1,0 +1,124 @@
+"""`python -m tests.proof`: carry out the fault programme, or some parts of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from tests.proof.page import PAGE, RESULTS, ROOT, written
+from tests.proof.parts import ELSEWHERE, PARTS, SCHEDULES, Part
+
+_HUNG: Final = 12 * 3600  # seconds that a test may take
+
+
+def main() -> int:
+    """Carry out the parts that are named, or all; returns how many failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.proof", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--scale", type=float, default=1, help="of how often things are done")
+    parser.add_argument("--workers", type=int, default=3 * min(os.cpu_count() or 1, 4))
+    parser.add_argument("--page", action="store_true", help="only write RELIABILITY.md")
+    given = parser.parse_args()
+    if unknown := set(given.parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    failed = 0
+    for name in () if given.page else given.parts or PARTS:
+        result = carry_out(name, given.scale, given.workers)
+        path = RESULTS / f"{name}.json"
+        path.write_text(json.dumps(result, indent=1) + "\n")
+        print(f"{name}: {result['passed']:,} passed, {result['failed']:,} failed", flush=True)
+        failed += result["failed"] > 0
+    PAGE.write_text(written())
+    return failed
+
+
+def carry_out(name: str, scale: float, workers: int) -> dict[str, Any]:
+    """Carry out one part; returns what is known of it afterwards."""
+    began, seed = time.time(), random.SystemRandom().randrange(1 << 40)
+    do = _schedules if name == SCHEDULES else _tests
+    done = do(PARTS[name], scale, seed, workers)
+    return {
+        "part": name,
+        "commit": _git("rev-parse", "--short=10", "HEAD"),
+        "changed": bool(
+            _git("status", "--porcelain", "--", "src", "tests", ":!tests/proof/results")
+        ),
+        "began": datetime.fromtimestamp(began, UTC).isoformat(timespec="minutes"),
+        "minutes": round((time.time() - began) / 60, 1),
+        "machine": _machine(),
+        "scale": scale,
+        "seed": seed,
+        **done,
+    }
+
+
+def _schedules(part: Part, scale: float, seed: int, workers: int) -> dict[str, Any]:
+    count = round(part.settings["SCHEDULES"] * scale)
+    command = [sys.executable, "-m", "tests.simulation", str(seed), "--count", str(count)]
+    failed = subprocess.run(command, cwd=ROOT, check=False).returncode != 0
+    return {"passed": 0 if failed else 1, "failed": int(failed), "survived": {SCHEDULES: count}}
+
+
+def _tests(part: Part, scale: float, seed: int, workers: int) -> dict[str, Any]:
+    raised = {
+        f"HOLDFAST_{name}": str(max(1, round(count * scale)))
+        for name, count in part.settings.items()
+    }
+    with TemporaryDirectory() as place:
+        report = Path(place) / "report.xml"
+        command = [sys.executable, "-m", "pytest", "-q", "-n", str(workers), "--dist", "worksteal"]
+        command += ["--hung-after", str(_HUNG), "--junit-xml", str(report), *part.tests]
+        command += [f"--deselect={test}" for test in ELSEWHERE if test not in part.tests]
+        environment = {**os.environ, **raised, "HOLDFAST_SEED": str(seed)}
+        subprocess.run(command, cwd=ROOT, env=environment, check=False)
+        return _read(report)
+
+
+def _read(report: Path) -> dict[str, Any]:
+    """What the tests of a report came to, and what those that passed survived."""
+    counts, survived = Counter[str](), Counter[str]()
+    if not report.exists():
+        return {"passed": 0, "failed": 1, "survived": {}}
+    for case in ET.parse(report).iter("testcase"):
+        ended = {child.tag for child in case}
+        bad = bool(ended & {"failure", "error"})
+        counts["failed" if bad else "skipped" if "skipped" in ended else "passed"] += 1
+        for said in () if bad else case.iter("property"):
+            survived[said.attrib["name"]] += int(said.attrib["value"])
+    return {
+        "passed": counts["passed"],
+        "failed": counts["failed"],
+        "skipped": counts["skipped"],
+        "survived": dict(sorted(survived.items())),
+    }
+
+
+def _machine() -> dict[str, Any]:
+    return {
+        "system": f"{platform.system()} {platform.release().split('-')[0]}",
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+    }
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

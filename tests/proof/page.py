@@ -1,0 +1,110 @@
+"""RELIABILITY.md, from what the parts of the programme left in tests/proof/results."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+from tests.proof.parts import FAULTS, PARTS
+
+ROOT: Final = Path(__file__).parents[2]
+RESULTS: Final = Path(__file__).parent / "results"
+PAGE: Final = ROOT / "RELIABILITY.md"
+
+_HEAD: Final = """\
+# Reliability
+
+What was done to holdfast on purpose, how often, and what came of it. `make crash` does it again and
+writes this page; nothing on it is typed by hand. Every failure prints the seed that repeats it.
+
+What must hold, whatever happens:
+
+* A save that was acknowledged can be read afterwards, byte by byte, and its digest fits.
+* A save that failed or was cancelled is absent, or complete.
+* A finished step is not executed again, and of the living processes one executes a run.
+* Altered bytes give an error, never another state; damage to one entry disables nothing that does
+  not depend on it.
+* What was deleted stays deleted.
+
+[Crash recovery](docs/guides/crash-recovery.md) and [durability](docs/guides/durability.md) say what
+that means for a program.
+
+"""
+
+
+def results() -> dict[str, dict[str, Any]]:
+    """What is known of each part that was carried out."""
+    paths = {name: RESULTS / f"{name}.json" for name in PARTS}
+    return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
+
+
+def written() -> str:
+    """The whole page."""
+    parts = results()
+    return _HEAD + _faults(parts) + "\n" + _missing(parts) + _carried_out(parts)
+
+
+def _survived(parts: dict[str, dict[str, Any]]) -> Counter[str]:
+    total = Counter[str]()
+    for part in parts.values():
+        total.update(part["survived"])
+    return total
+
+
+def _faults(parts: dict[str, dict[str, Any]]) -> str:
+    survived = _survived(parts)
+    lines = ["## What was done", "", "| what | how often | goal |", "|---|---:|---:|"]
+    for name, fault in FAULTS.items():
+        goal = f"{fault.goal:,}" if fault.goal else ""
+        lines.append(f"| {fault.text} | {survived[name]:,} | {goal} |")
+    failed = sum(part["failed"] for part in parts.values())
+    end = "Nothing was violated." if not failed else f"**{failed:,} tests found a violation.**"
+    return "\n".join([*lines, "", end, ""])
+
+
+def _missing(parts: dict[str, dict[str, Any]]) -> str:
+    survived = _survived(parts)
+    lines = [
+        f"* {fault.text}: {survived[name]:,} of {fault.goal:,}"
+        for name, fault in FAULTS.items()
+        if survived[name] < fault.goal
+    ]
+    lines += [f"* part `{name}` was not carried out" for name in PARTS if name not in parts]
+    return "\n".join(["## What is not reached", "", *lines, "", ""]) if lines else ""
+
+
+def _carried_out(parts: dict[str, dict[str, Any]]) -> str:
+    lines = [
+        "## How it was carried out",
+        "",
+        "| part | commit | began (UTC) | minutes | tests | failed | seed |",
+        "|---|---|---|---:|---:|---:|---:|",
+    ]
+    for name, part in parts.items():
+        commit = part["commit"] + (", changed" if part["changed"] else "")
+        began = part["began"].removesuffix("+00:00").replace("T", " ")
+        tests = part["passed"] + part["failed"]
+        row = (
+            f"`{name}`",
+            commit,
+            began,
+            part["minutes"],
+            f"{tests:,}",
+            part["failed"],
+            part["seed"],
+        )
+        lines.append(f"| {' | '.join(map(str, row))} |")
+    machines = {json.dumps(part["machine"], sort_keys=True) for part in parts.values()}
+    for machine in sorted(machines):
+        of = json.loads(machine)
+        lines += [
+            "",
+            f"On {of['cores']} cores, {of['system']}, Python {of['python']}, SQLite {of['sqlite']}.",
+        ]
+    lines += [
+        "",
+        "`python -m tests.proof PART` carries out one part; `--scale 0.01` a hundredth of it.",
+    ]
+    return "\n".join(lines) + "\n"
