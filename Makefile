@@ -113,7 +113,8 @@ bench-quick: .bench-venv/installed tools  ## the same with smaller sizes, in fiv
 	$(BENCH).goals --quick --json bench/results/goals.json
 	$(BENCH).page --from bench/results
 
-screenshots: $(VENV)/tools tools  ## pictures of the web UI, in docs/images/ui
+screenshots: $(VENV)/tools tools  ## pictures of the web UI and of the demo, in docs/images
+	$(BIN)/python -m tests.terminal
 	$(BIN)/python -m tests.web.screenshots
 
 crash: $(VENV)/tools tools  ## the long fault programme: hours; PARTS="power bytes" and SCALE=0.01 for less; writes RELIABILITY.md

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from holdfast import demo
 from holdfast.cli.main import holdfast
 from holdfast.errors import HoldfastError
+from tests import terminal
 from tests.waiting import run_process
 
 
@@ -57,10 +58,10 @@ def test_a_demo_that_goes_wrong_says_so(tmp_path: Path, monkeypatch: pytest.Monk
         demo.main(tmp_path, StringIO())
 
 
-def test_the_readme_shows_what_the_demo_really_says(shown: tuple[Path, str]) -> None:
-    readme = (Path(__file__).parents[1] / "README.md").read_text()
-    said = readme[readme.index("   Run it, and kill it") :].partition("```")[0]
-    assert without_times(said) in without_times(shown[1])
+def test_the_picture_in_the_readme_shows_what_the_demo_really_says(shown: tuple[Path, str]) -> None:
+    assert "docs/images/demo.svg" in (Path(__file__).parents[1] / "README.md").read_text()
+    drawn = terminal.picture("make demo", terminal.shown(shown[1]))
+    assert without_times(terminal.PICTURE.read_text()) == without_times(drawn)
 
 
 def test_the_demo_as_json_is_what_happened() -> None:

@@ -318,6 +318,10 @@ def run(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runn
 def run_commands(block: Block, page: Path) -> None:
     for session in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
         line, _, wanted = session.partition("\n")
+        if line.startswith("export "):
+            name, _, value = line.removeprefix("export ").partition("=")
+            os.environ[name] = value  # for the commands after it; run_page forgets it
+            continue
         done = run_process(
             ["bash", "-c", line],
             stdout=subprocess.PIPE,

@@ -28,7 +28,7 @@ What must hold, whatever happens:
   not depend on it.
 * What was deleted stays deleted.
 
-[Crash recovery](docs/guides/crash-recovery.md) and [durability](docs/guides/durability.md) say what
+[Crash recovery](docs/guides/crash-recovery.md) and [durability](docs/operate/durability.md) say what
 that means for a program.
 
 """
