@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
@@ -51,7 +50,7 @@ def _row(at: int, line: str, look: str) -> str:
 def _look(line: str) -> str:
     if "-9" in line or "failed" in line:
         return "bad"
-    return "said" if line.endswith(":") or line[:1].isdigit() else "plain"
+    return "said" if line.endswith(":") or line[1:2] == "." else "plain"
 
 
 def main() -> None:
@@ -63,4 +62,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -148,12 +148,13 @@ def test_the_ready_questions_can_be_asked_on_every_store_with_sql(
         if block.mark == ("database", "shop.db")
     ]
     assert len(asked) == 2
-    url = {
+    new_url: dict[str, Callable[[], str]] = {
         "sqlite": lambda: f"sqlite:///{tmp_path}/shop.db",
         "duckdb": lambda: f"duckdb:///{tmp_path}/shop.duckdb",
         "postgresql": postgres.new_database,
         "mysql": mariadb.new_url,
-    }[kind]()
+    }
+    url = new_url[kind]()
     exec(fill.replace("sqlite:///shop.db", url), {"hf": hf})
     view = {"postgresql": "holdfast.checkpoints", "duckdb": "checkpoints"}.get(kind)
     for question, answer in asked:
