@@ -20,7 +20,6 @@ from holdfast.errors import (
 )
 from holdfast.seams import fault, on_fork
 from holdfast.stores._shared.errors import Translated
-from holdfast.stores.sqlite.ahead import ReadAhead
 from holdfast.stores.sqlite.files import OpenFiles
 from holdfast.stores.sqlite.schema import check_version, make_file, prepare
 
@@ -58,7 +57,6 @@ class Connections:
         self._closed = False
         self._held_by = 0  # the thread that is in a transaction
         self._block: sqlite3.Connection | None = None  # where it does several things in one
-        self.ahead = ReadAhead()  # of that thread
         self._at_rest = True  # no connection was open at the last fork
         self._torn = False  # of this process by a fork
         self._make_locks()
@@ -295,13 +293,11 @@ class Connections:
                 yield
             finally:
                 self._block = None
-                self.ahead.forget()
 
     @contextmanager
     def _part(self, db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         """A part of a block: if it raises, it alone is undone."""
         with self.translated:
-            self.ahead.forget()
             db.execute("SAVEPOINT part")
             try:
                 yield db

@@ -212,22 +212,6 @@ class SQLiteStore(IndexedTableStore, Transactional):
                 heads[run] = db.execute(_HEAD, (run,)).fetchone() or NO_HEAD
         return outcomes_by_heads(entries, heads, behind)
 
-    def read(
-        self,
-        run: str,
-        *,
-        after: int | None = None,
-        limit: int = PAGE,
-        newest_first: bool = False,
-        bodies: bool = True,
-    ) -> list[Entry]:
-        block = self._db.block_of_thread
-        if block is not None:
-            found = self._db.ahead.read(block, run, after, limit, newest_first, bodies)
-            if found is not None:
-                return found
-        return super().read(run, after=after, limit=limit, newest_first=newest_first, bodies=bodies)
-
     def runs(
         self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
     ) -> list[Entry]:
