@@ -15,11 +15,6 @@ SCALE ?= 1
 CORES := $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 4))')
 WORKERS ?= $(shell expr 3 '*' $(CORES))
 PYTEST := $(BIN)/python -m pytest --dist worksteal
-REFERENCE := holdfast $(addprefix holdfast.,workflow graph pipeline manager events evidence \
-	engine.controls engine.door store stores changes heads integrations.dask integrations.otel \
-	integrations.langgraph integrations.pydantic_ai integrations.openai_agents telemetry testing \
-	documents.maverick documents.iamodules documents.flowgraph) \
-	'!holdfast.stores._' '!holdfast.testing._'
 # What differs between Pythons: values, and how code is called.
 EVERY_PYTHON := tests/codec tests/golden tests/kernel tests/operations/test_inputs.py \
 	tests/operations/test_loading.py tests/operations/test_saving.py tests/workflow/test_forms.py \
@@ -120,9 +115,9 @@ screenshots: $(VENV)/tools tools  ## pictures of the web UI and of the demo, in 
 crash: $(VENV)/tools tools  ## the long fault programme: hours; PARTS="power bytes" and SCALE=0.01 for less; writes RELIABILITY.md
 	$(BIN)/python -m tests.proof $(PARTS) --scale $(SCALE) --workers $(WORKERS)
 
-docs: $(VENV)/tools  ## run every example in the docs, and make the reference in site/
+docs: $(VENV)/tools  ## run every example in the docs, and build the site in site/; it needs no network
 	$(PYTEST) -n $(WORKERS) tests/test_docs.py
-	$(BIN)/python -W ignore -m pdoc -o site --no-show-source $(REFERENCE)
+	$(BIN)/python -m website.build
 
 tools:  # what the tests need besides Python; they start servers of their own
 	@missing=""; \
@@ -155,4 +150,4 @@ $(VENV)/tools: $(VENV)/installed requirements/dev.txt
 	@touch $@
 
 clean:
-	rm -rf site .venv .venv-3.* .venv-extras .bench-venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build
+	rm -rf site .cache .venv .venv-3.* .venv-extras .bench-venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build

@@ -58,6 +58,7 @@ SLOW = (
     "web/api/test_openapi.py",
     "web/api/test_threads.py",
     "web/browser/",
+    "website/test_site.py",
     "workflow/test_kills.py",
     "workflow/test_people_interrupted.py",
 )

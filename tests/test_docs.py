@@ -228,21 +228,6 @@ def test_every_module_that_a_page_names_exists() -> None:
     assert wrong == []
 
 
-def test_the_reference_has_the_methods_that_an_engine_inherits() -> None:
-    """pdoc leaves out the methods of a base class whose module it is not told to document."""
-    makefile = (ROOT / "Makefile").read_text()
-    (reference,) = re.findall(r"^REFERENCE := (.*?[^\\])\n", makefile, re.M | re.S)
-    told = {f"holdfast.{name}" for name in re.findall(r"[a-z_.]+", reference)}
-    assert {base.__module__ for base in hf.Engine.__mro__[1:-1]} - told == set()
-
-
-def test_the_index_links_every_page() -> None:
-    index = ROOT / "docs/index.md"
-    linked = {(index.parent / link).resolve() for link in _LINK.findall(index.read_text())}
-    wanted = {page for page in PAGES if "adr" not in page.parts} - {index, ROOT / "README.md"}
-    assert [named(page) for page in sorted(wanted - linked)] == []
-
-
 def exists(name: str) -> bool:
     """Whether `engine/run/loop.py` is a file, or `holdfast.model.follows` can be imported."""
     if name.endswith(".py"):

@@ -1,8 +1,8 @@
 """Steps of outside programs: begun, then committed with evidence that is checked before it counts.
 
-manager = CheckpointManager("sqlite:///registry.db")
-step_id = manager.begin_step("task-123", "tool_executed", {"iteration": 1})
-checkpoint = manager.commit_step(step_id, EvidencePack([file_evidence("run.log")]))
+    manager = CheckpointManager("sqlite:///registry.db")
+    step_id = manager.begin_step("task-123", "tool_executed", {"iteration": 1})
+    checkpoint = manager.commit_step(step_id, EvidencePack([file_evidence("run.log")]))
 
 Here: tasks and their steps in the journal. Not here: checking evidence (`holdfast.evidence`), and
 executing anything: the caller does the work.

@@ -1,0 +1,54 @@
+"""The pages of the API: complete, and with the signatures that `help()` shows."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+
+import pytest
+
+import holdfast as hf
+from holdfast.kernel.methods import Iteration, Operation
+from website import api
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    return dict(api.pages())
+
+
+def test_every_public_name_is_on_one_page(pages: dict[str, str]) -> None:
+    for module in {page.module for page in api.PAGES}:
+        exported = importlib.import_module(module)
+        for name in getattr(exported, "__all__", ()):
+            value = getattr(exported, name)
+            shown = [page for page in api.PAGES if api.homes()[id(value)] is page]
+            assert [f"## {name} {{" in pages[f"{page.path}.md"] for page in shown] == [True], name
+
+
+@pytest.mark.parametrize("cls", [hf.Checkpointer, hf.SyncCheckpointer, hf.Engine])
+def test_methods_are_shown_as_help_shows_them(cls: type, pages: dict[str, str]) -> None:
+    text = "\n".join(pages.values())
+    _, _, section = text.partition(f"\n## {cls.__name__} {{")
+    section = section.partition("\n## ")[0]
+    for name, method in inspect.getmembers(cls, inspect.isfunction):
+        if name.startswith("_"):
+            continue
+        found = re.search(rf"^### {name} .*?```python\n(.*?)```", section, re.M | re.S)
+        assert found, name
+        assert found[1].startswith("async def" if inspect.iscoroutinefunction(method) else "def")
+        for parameter in inspect.signature(method).parameters:
+            assert re.search(rf"\b{parameter}\b", found[1]), (name, parameter)
+
+
+def test_nothing_differs_between_two_builds(pages: dict[str, str]) -> None:
+    """No address of an object, no order of a set."""
+    assert dict(api.pages()) == pages
+    assert not [path for path, text in pages.items() if " at 0x" in text]
+
+
+def test_operations_are_not_shown_as_what_they_are_made_of(pages: dict[str, str]) -> None:
+    for made in (Operation, Iteration):
+        assert made.__name__ + "(" not in pages["checkpointer.md"]
+    assert "core:" not in pages["checkpointer.md"]

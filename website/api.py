@@ -1,0 +1,279 @@
+"""The pages of the API: names, true signatures and docstrings, as Markdown.
+
+Signatures are those that `help()` shows, also of operations that are written once for sync and
+async callers. What a page shows comes from `__all__`, or from the names that are listed here.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Final, get_overloads
+
+import holdfast
+import holdfast.errors
+import holdfast.stores
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page: names of a module, in this order."""
+
+    path: str  # below reference/api, without its suffix
+    title: str
+    module: str
+    names: tuple[str, ...] = ()  # none: all in `__all__`
+
+
+_ENGINE: Final = (
+    *("Engine", "RunHandle", "RunOptions", "NewRun", "Resume", "RunNames", "Call", "StepInfo"),
+    *("current_step", "state_of", "now", "random", "uuid", "sleep", "durable"),
+    *("WorkerInfo", "WorkerEvent"),
+)
+_CHECKPOINTER: Final = (
+    *("Checkpointer", "SyncCheckpointer", "Checkpoint", "CheckpointInfo", "RunInfo", "Stats"),
+    *("Status", "CheckpointType", "Diff", "Integrity", "Change", "Retention", "Migrations"),
+    *("DryRun", "NOT_SAVED", "register_codec", "new_id"),
+)
+_STORES: Final = ("open_store", "register_store")
+_KEYS: Final = (
+    *("Keyring", "SigningKey", "TrustedKeys", "Secret", "environment_secrets"),
+    *("Anchor", "check_attestation"),
+)
+PAGES: Final = (
+    Page("engine", "The engine", "holdfast", _ENGINE),
+    Page("checkpointer", "Checkpointers", "holdfast", _CHECKPOINTER),
+    Page("keys", "Keys, secrets, anchors", "holdfast", _KEYS),
+    Page("opening", "Opening stores", "holdfast", _STORES),
+    Page("workflow", "holdfast.workflow", "holdfast.workflow"),
+    Page("graph", "holdfast.graph", "holdfast.graph"),
+    Page("pipeline", "holdfast.pipeline", "holdfast.pipeline"),
+    Page("events", "holdfast.events", "holdfast.events"),
+    Page("errors", "Errors", "holdfast.errors"),
+    Page("evidence", "holdfast.evidence", "holdfast.evidence"),
+    Page("manager", "holdfast.manager", "holdfast.manager"),
+    Page("stores", "holdfast.stores", "holdfast.stores", tuple(dir(holdfast.stores))),
+    Page("store", "holdfast.store", "holdfast.store", ("Store", "RunFilter", "StoreStats")),
+    Page("telemetry", "holdfast.telemetry", "holdfast.telemetry"),
+    Page("testing", "holdfast.testing", "holdfast.testing"),
+    *(
+        Page(name, f"holdfast.integrations.{name}", f"holdfast.integrations.{name}")
+        for name in ("dask", "langgraph", "pydantic_ai", "openai_agents", "otel")
+    ),
+    *(
+        Page(f"documents-{name}", f"holdfast.documents.{name}", f"holdfast.documents.{name}")
+        for name in ("maverick", "iamodules", "flowgraph")
+    ),
+)
+_WIDTH: Final = 88
+_NAMED: Final = re.compile(r"(?<!\[)`([A-Z]\w+)`")
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Every page of the reference: its path below reference/api, and its Markdown."""
+    home_of = homes()
+    links = {
+        name: _linked([name], home_of[id(getattr(importlib.import_module(page.module), name))])
+        for page in reversed(PAGES)
+        for name in names_of(page)
+        if name[0].isupper()
+    }
+    lines = ["# API", "", "Everything that is public. What is not here may change at any time.", ""]
+    for page in PAGES:
+        module = importlib.import_module(page.module)
+        own = [name for name in names_of(page) if home_of[id(getattr(module, name))] is page]
+        lines.append(f"* [{page.title}]({page.path}.md): {_linked(own, page)}")
+        text = "\n\n".join(_page(page, module, home_of)) + "\n"
+        yield f"{page.path}.md", re.sub(_NAMED, lambda found: links.get(found[1], found[0]), text)
+    yield "index.md", "\n".join(lines) + "\n"
+
+
+def names_of(page: Page) -> list[str]:
+    """What can be imported from a page's module, in the page's order."""
+    exported = importlib.import_module(page.module).__all__ if not page.names else ()
+    return list(page.names or sorted(exported, key=lambda name: (name[0].islower(), name)))
+
+
+def homes() -> dict[int, Page]:
+    """The page that documents each object, by its id: the first that has it."""
+    found: dict[int, Page] = {}
+    for page in PAGES:
+        module = importlib.import_module(page.module)
+        for name in names_of(page):
+            found.setdefault(id(getattr(module, name)), page)
+    return found
+
+
+def anchor(name: str) -> str:
+    """The anchor of a name's heading."""
+    return name.replace(".", "-").lower().strip("_")
+
+
+def _linked(names: list[str], page: Page) -> str:
+    return ", ".join(f"[`{name}`]({page.path}.md#{anchor(name)})" for name in names)
+
+
+def _page(page: Page, module: ModuleType, home_of: dict[int, Page]) -> Iterator[str]:
+    yield f"# {page.title}"
+    if not page.names and module.__doc__:
+        yield _text(module.__doc__)
+    elsewhere = []
+    for name in names_of(page):
+        value = getattr(module, name)
+        home = home_of[id(value)]
+        if home is page:
+            yield from _of_name(name, value, page.module)
+        else:
+            elsewhere.append(_linked([name], home))
+    if elsewhere:
+        yield "## Also here { #also-here }"
+        yield ", ".join(elsewhere)
+
+
+def _of_name(name: str, value: Any, module: str) -> Iterator[str]:
+    yield f"## {name} {{ #{anchor(name)} }}"
+    if inspect.isclass(value):
+        yield from _of_class(name, value)
+    elif callable(value):
+        yield from _of_function(name, value)
+    else:
+        yield f"```python\nfrom {module} import {name}\n```"
+        if (text := _own_doc(value)) is not None:
+            yield text
+
+
+def _of_class(name: str, value: type) -> Iterator[str]:
+    if issubclass(value, enum.Enum):
+        yield _text(value.__doc__ or "")
+        yield "\n".join(f"* `{name}.{each.name}`: `{each.value!r}`" for each in value)
+        return
+    if value.__init__ is not object.__init__ and (found := _signature(value)) is not None:
+        yield _fenced(_formatted(f"class {name}", found, returns=False))
+    if value.__doc__ is not None:
+        yield _text(value.__doc__)
+    for each, member in _members(value):
+        yield f"### {each} {{ #{anchor(f'{name}.{each}')} }}"
+        if isinstance(member, property):
+            getter: Any = member.fget
+            yield _fenced(f"{name}.{each}{_returned(inspect.signature(getter))}")
+            yield _text(getter.__doc__ or "")
+        else:
+            yield from _of_function(f"{name}.{each}", member)
+
+
+def _members(value: type) -> Iterator[tuple[str, Any]]:
+    """The public methods and properties that holdfast's own classes define, in their order."""
+    found: dict[str, Any] = {}
+    for base in reversed(value.__mro__):
+        if base.__module__.startswith("holdfast"):
+            for name in vars(base):
+                found.pop(name, None)
+                found[name] = inspect.getattr_static(value, name)
+    for name, static in found.items():
+        if name.startswith("_"):
+            continue
+        if isinstance(static, property):
+            yield name, static
+            continue
+        member = getattr(value, name, None)
+        if callable(member) and not inspect.isclass(member) and member.__doc__:
+            yield name, member
+
+
+def _of_function(name: str, value: Any) -> Iterator[str]:
+    prefix = "async def " if inspect.iscoroutinefunction(value) else "def "
+    short = name.rpartition(".")[2]
+    plain = inspect.isfunction(value) and not hasattr(value, "__signature__")
+    forms = get_overloads(value) if plain else []
+    signatures = [_signature(form) for form in forms or [value]]
+    texts = [_formatted(f"{prefix}{short}", found) for found in signatures if found is not None]
+    if texts:
+        yield _fenced("\n\n".join(texts))
+    yield _text(value.__doc__ or "")
+
+
+def _signature(value: Any) -> inspect.Signature | None:
+    try:
+        return inspect.signature(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _formatted(head: str, signature: inspect.Signature, *, returns: bool = True) -> str:
+    """A signature on one line if it fits, else one line for each parameter."""
+    parameters = [*signature.parameters.values()]
+    shown = list(_parameters(parameters))
+    end = f"){_returned(signature) if returns else ''}"
+    line = f"{head}({', '.join(shown)}{end}"
+    if len(line) <= _WIDTH:
+        return line
+    return "\n".join([f"{head}(", *(f"    {each}," for each in shown), end])
+
+
+def _parameters(parameters: list[inspect.Parameter]) -> Iterator[str]:
+    kinds = [each.kind for each in parameters]
+    for at, each in enumerate(parameters):
+        first = each.kind is each.KEYWORD_ONLY and each.KEYWORD_ONLY not in kinds[:at]
+        if first and each.VAR_POSITIONAL not in kinds:
+            yield "*"
+        yield _parameter(each)
+        if each.kind is each.POSITIONAL_ONLY and each.POSITIONAL_ONLY not in kinds[at + 1 :]:
+            yield "/"
+
+
+def _parameter(each: inspect.Parameter) -> str:
+    stars = "*" * (each.kind is each.VAR_POSITIONAL) + "**" * (each.kind is each.VAR_KEYWORD)
+    text = f"{stars}{each.name}"
+    if each.annotation is not each.empty:
+        text += f": {_type(each.annotation)}"
+    if each.default is not each.empty:
+        text += f" = {_default(each.default)}"
+    return text
+
+
+def _returned(signature: inspect.Signature) -> str:
+    found = signature.return_annotation
+    return "" if found is signature.empty else f" -> {_type(found)}"
+
+
+def _type(annotation: Any) -> str:
+    if isinstance(annotation, str):
+        return annotation
+    return inspect.formatannotation(annotation).replace("holdfast.", "")
+
+
+def _default(value: Any) -> str:
+    if inspect.isroutine(value) or inspect.isclass(value):
+        return str(value.__name__)
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
+    text = repr(value)
+    return "..." if text.startswith("<") else text
+
+
+def _fenced(text: str) -> str:
+    return f"```python\n{text}\n```"
+
+
+def _own_doc(value: Any) -> str | None:
+    """The docstring of an object, unless it is only its type's."""
+    return None if value.__doc__ in (None, type(value).__doc__) else _text(value.__doc__)
+
+
+def _text(doc: str) -> str:
+    """A docstring as Markdown: code is fenced, lists stand alone, pages become links."""
+    head, _, rest = doc.partition("\n")
+    text = f"{head.strip()}\n{textwrap.dedent(rest)}".strip()
+    text = re.sub(r"(?m)(?<=\n\n)((?: {4}.+\n?|\n(?= {4}))+)", _fence_indented, text)
+    text = re.sub(r"(?m)^(?!- | )(.+)\n(?=- )", r"\1\n\n", text)
+    return re.sub(r"\bdocs/([\w/-]+)\.md", r"[\1](../../\1.md)", text)
+
+
+def _fence_indented(found: re.Match[str]) -> str:
+    return _fenced(textwrap.dedent(found[0]).strip()) + "\n"

@@ -1,0 +1,84 @@
+"""Build the site: python -m website.build [DIRECTORY]
+
+The pages are prepared in build/website, and Zensical makes the site of them in site/, both below
+the directory. A link that leads nowhere, or a page that is not in the navigation, fails the build.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import yaml
+
+from website import api
+from website.pages import DOCS, PLACES, ROOT, place, staged
+
+CONFIG: Final = ROOT / "mkdocs.yml"
+UNLISTED: Final = ("adr", "documents", "start/examples", "project", "reference/api/documents")
+"""Folders whose pages are reached by links, from pages that are in the navigation."""
+
+
+FRONT: Final = PurePosixPath("index.md")
+_FRONT: Final = "---\nhide: [navigation, toc]\n---\n\n"
+
+
+def main(directory: str = ".") -> None:
+    """Prepare the pages, and build the site of them; a warning of Zensical's is an error."""
+    project = Path(directory).resolve()
+    config = yaml.safe_load(CONFIG.read_text())
+    prepare(project / config["docs_dir"], config["nav"])
+    if project != ROOT:
+        shutil.copy(CONFIG, project)
+        shutil.copytree(ROOT / "website/theme", project / "website/theme")
+    command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
+    sys.exit(subprocess.run(command, cwd=project, check=False).returncode)
+
+
+def prepare(stage: Path, nav: list[Any]) -> None:
+    """Write every page and picture to a new directory."""
+    shutil.rmtree(stage, ignore_errors=True)
+    shutil.copytree(DOCS / "images", stage / "images")
+    shutil.copytree(ROOT / "website/assets", stage / "assets")
+    pages = dict(_pages())
+    for target, text in pages.items():
+        path = stage / target
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    listed = set(_listed(nav))
+    reached = {path for path in pages if path.startswith(UNLISTED)}
+    if wrong := listed ^ (pages.keys() - reached | listed & reached):
+        raise SystemExit(f"mkdocs.yml: its nav and the pages differ by {sorted(wrong)}")
+
+
+def _pages() -> Iterator[tuple[str, str]]:
+    """Every page of the site: its path, and its Markdown."""
+    outside = [ROOT / name for name in PLACES if not name.startswith(("docs", "README"))]
+    for page in [*sorted(DOCS.glob("**/*.md")), *outside]:
+        source = PurePosixPath(page.relative_to(ROOT).as_posix())
+        target = place(source)
+        assert target is not None
+        yield str(target), _FRONT * (target == FRONT) + staged(page.read_text(), source, target)
+    for path, text in api.pages():
+        yield f"reference/api/{path}", text
+    for program in sorted(ROOT.glob("examples/*.py")):
+        title = f"examples/{program.name}"
+        text = f'# {program.name}\n\n```python title="{title}"\n{program.read_text()}```\n'
+        yield f"start/examples/{program.stem}.md", text
+
+
+def _listed(nav: list[Any] | str) -> Iterator[str]:
+    """The pages that the navigation names."""
+    if isinstance(nav, str):
+        yield nav
+    else:
+        for item in nav:
+            yield from _listed(item if isinstance(item, str) else next(iter(item.values())))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
