@@ -1,8 +1,10 @@
 """The documentation is run: every Python block, every output it shows, every link.
 
 The blocks of a page run in order, in one namespace and one fresh directory; `await` may stand
-anywhere. A `text` block that directly follows one that ran is what it prints (`...` stands for
-anything). An HTML comment right before a block says what else it is:
+anywhere. If the page tells readers to type them into a plain `python` or `python -m asyncio`, they
+run as there: values are echoed, and in the latter an event loop is running. A `text` block that
+directly follows one that ran is what it prints (`...` stands for anything). An HTML comment right
+before a block says what else it is:
 
     <!-- file: name.py -->        saved under that name instead; test_*.py must pass under pytest
     <!-- database: name.db -->    SQL to be run, read-only, on that SQLite file; or on $DATABASE_URL
@@ -27,11 +29,12 @@ import subprocess
 import sys
 import types
 from collections.abc import Callable, Iterator
-from contextlib import closing, redirect_stdout
+from contextlib import closing, redirect_stdout, suppress
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from unittest.mock import patch
 
 import duckdb
 import psycopg
@@ -65,6 +68,7 @@ _MARK: Final = re.compile(r"<!-- (file|database|shell|no-run): (.+) -->")
 _LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _MODULE: Final = re.compile(r"`((?:\w+/)+\w+\.py|holdfast(?:\.\w+)+)`")
 _HEADING: Final = re.compile(r"#+ +(.+?) *#*")
+_TYPED: Final = re.compile(r"plain\s+`python`|`python -m (asyncio)`")
 
 
 class Block(NamedTuple):
@@ -125,6 +129,25 @@ def end_children(module: types.ModuleType) -> None:
         if isinstance(value, subprocess.Popen):
             with value:
                 value.kill()
+
+
+def test_blocks_run_as_in_the_interpreter_that_their_page_names(tmp_path: Path) -> None:
+    page, module = tmp_path / "page.md", types.ModuleType("page")
+    looping = "import asyncio; loop = asyncio.get_running_loop()"
+
+    def printed(source: str) -> str | None:
+        with asyncio.Runner() as runner:
+            return run(Block(1, "python", f"{source}\n", None, False), page, module, runner)
+
+    page.write_text("These are programs.")
+    assert printed("1 + 1") == ""
+    page.write_text("Type this into a plain `python`.")
+    assert printed("1 + 1; None") == "2\n"
+    with pytest.raises(RuntimeError):
+        printed(looping)
+    page.write_text("Type this into `python -m asyncio`.")
+    assert printed(looping) == ""
+    assert printed("await asyncio.sleep(0, 3)") == "3\n"
 
 
 def test_the_processes_of_a_page_end_with_it() -> None:
@@ -290,15 +313,42 @@ def run(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runn
     elif block.language == "console" and mark == "shell":
         run_commands(block, page)
     elif block.language == "python":
-        # The empty lines before it make tracebacks point into the page.
-        source = "\n" * (block.line - 1) + block.text
-        code = compile(source, page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-        with redirect_stdout(StringIO()) as output:
-            result = eval(code, module.__dict__)
-            if inspect.iscoroutine(result):
-                runner.run(result)
+        with redirect_stdout(StringIO()) as output, patch.object(sys, "displayhook", echo):
+            run_python(block, page, module, runner)
         return output.getvalue()
     return None
+
+
+def run_python(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runner) -> None:
+    # The empty lines before it make tracebacks point into the page.
+    source = "\n" * (block.line - 1) + block.text
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    typed = _TYPED.search(page.read_text())
+    if typed is None:
+        result = eval(compile(source, page, "exec", flags, dont_inherit=True), module.__dict__)
+        if inspect.iscoroutine(result):
+            runner.run(result)
+        return
+
+    async def type_in() -> None:
+        tree = compile(source, page, "exec", flags | ast.PyCF_ONLY_AST, dont_inherit=True)
+        for statement in tree.body:
+            line = ast.Interactive([statement])
+            result = eval(compile(line, page, "single", flags, True), module.__dict__)
+            if inspect.iscoroutine(result):
+                await result
+
+    if typed[1]:
+        runner.run(type_in())
+        return
+    with suppress(StopIteration):
+        type_in().send(None)  # to its end: a plain `python` has no event loop, and no `await`
+
+
+def echo(value: object) -> None:
+    """What an interactive Python does with the value of an expression; keep nothing of it."""
+    if value is not None:
+        print(repr(value))
 
 
 def run_commands(block: Block, page: Path) -> None:
