@@ -6,7 +6,6 @@ left, also what has a session of its own, and ends it. Elsewhere it ends the vic
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import gc
 import os
@@ -18,6 +17,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NoReturn
+
+from holdfast.engine import running_loop
 
 _FAILED: Final = 70
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -84,7 +85,7 @@ def _be_a_victim(work: Callable[[], None], output: Path, timeout: float) -> NoRe
         for standard in (1, 2):
             os.dup2(file, standard)
         sys.stdout = sys.stderr = os.fdopen(file, "w", buffering=1, errors="replace")
-        asyncio._set_running_loop(None)  # noqa: SLF001 - that of an async test is not ours
+        running_loop.leave()  # that of an async test is not ours
         work()
         code = 0
     except BaseException:  # noqa: BLE001 - nothing may return into the test

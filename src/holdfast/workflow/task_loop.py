@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from asyncio.tasks import _enter_task, _leave_task
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context
 from threading import get_ident
 from typing import Any, Final, Protocol, TypeVarTuple, Unpack
+
+from holdfast.engine import running_loop
 
 Ts = TypeVarTuple("Ts")
 
@@ -99,20 +100,15 @@ class TaskLoop(asyncio.AbstractEventLoop):
     @contextmanager
     def _running(self) -> Iterator[None]:
         """This is the running event loop, and no task of the one around it is the current task."""
-        around = asyncio._get_running_loop()  # noqa: SLF001 - none if the run is dropped
-        task = None if around is None else asyncio.current_task()
+        around = running_loop.leave()  # none if the run is dropped
         hooks = sys.get_asyncgen_hooks()
-        if around is not None and task is not None:
-            _leave_task(around, task)
         asyncio._set_running_loop(self)  # noqa: SLF001 - as every event loop does
         sys.set_asyncgen_hooks(firstiter=None, finalizer=self._finalize)
         try:
             yield
         finally:
             sys.set_asyncgen_hooks(*hooks)
-            asyncio._set_running_loop(around)  # noqa: SLF001 - as above
-            if around is not None and task is not None:
-                _enter_task(around, task)
+            running_loop.enter(around)
 
     def _finalize(self, generator: AsyncGenerator[Any, Any]) -> None:
         """A loop over this generator was left before its end."""

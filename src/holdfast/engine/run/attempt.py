@@ -115,7 +115,7 @@ class Attempts:
             token = CURRENT_STEP.set(info)
             try:
                 if here and self.may_block and not task.is_async:
-                    value = call_without_loop(task, self._run.loop)
+                    value = call_without_loop(task)
                 else:
                     value = task.fn(*task.args, **task.kwargs)
                 if is_pending(task, value):

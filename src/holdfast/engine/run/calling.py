@@ -6,17 +6,18 @@ import asyncio
 from types import CoroutineType
 from typing import Any
 
+from holdfast.engine import running_loop
 from holdfast.engine.program import Task
 
 
-def call_without_loop(task: Task, loop: asyncio.AbstractEventLoop | None) -> Any:
+def call_without_loop(task: Task) -> Any:
     """Call a step in place, which may run an event loop of its own beside this, as in any thread."""
     assert task.fn is not None
-    asyncio._set_running_loop(None)  # noqa: SLF001 - for those who run loops, says its docstring
+    left = running_loop.leave()
     try:
         return task.fn(*task.args, **task.kwargs)
     finally:
-        asyncio._set_running_loop(loop)  # noqa: SLF001
+        running_loop.enter(left)
 
 
 def is_pending(task: Task, value: Any) -> bool:
