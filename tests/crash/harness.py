@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ def setting(name: str, default: int) -> int:
     return int(os.environ.get(name, default))
 
 
-CYCLES = setting("HOLDFAST_CRASH_CYCLES", 75)  # each in four tests: 300 kills
+CYCLES = setting("HOLDFAST_CRASH_CYCLES", 30)  # each in four tests: 120 kills
 MOST_LINES = 60  # of the history before a kill; an operation writes two
 
 
@@ -49,13 +50,17 @@ def url_of(kind: str, directory: Path) -> str:
 class ForkServer:
     """Starts workers in a millisecond each."""
 
-    def __init__(self, directory: Path, module: str = "worker") -> None:
-        self._errors = directory / "stderr"
-        with self._errors.open("wb") as errors:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", f"tests.crash.{module}"],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=ROOT, text=True,
-            )  # fmt: skip
+    def __init__(self, module: str) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the server
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, cwd=ROOT, text=True,
+        )  # fmt: skip
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was killed, because it did not answer."""
+        return self._process.poll() is not None
 
     def start(self, **job: Any) -> int:
         """Fork a worker with the fields of its `Job`; returns its pid."""
@@ -66,8 +71,11 @@ class ForkServer:
         return int(self._ask({"wait": pid})["status"])
 
     def errors(self) -> str:
-        """What the workers wrote to stderr."""
-        return self._errors.read_text()[-4000:]
+        """What the workers wrote to stderr, at the end of it."""
+        written = os.fstat(self._errors.fileno()).st_size
+        return os.pread(self._errors.fileno(), 4000, max(0, written - 4000)).decode(
+            errors="replace"
+        )
 
     def close(self) -> None:
         """End the server."""
@@ -77,6 +85,7 @@ class ForkServer:
         with bounded(self._process):
             self._process.wait()
         self._process.stdout.close()
+        self._errors.close()
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
@@ -88,14 +97,16 @@ class ForkServer:
         return answer
 
 
-@contextmanager
-def fork_server(directory: Path, module: str = "worker") -> Iterator[ForkServer]:
-    """A fork server that ends with the block."""
-    server = ForkServer(directory, module)
-    try:
-        yield server
-    finally:
-        server.close()
+_servers: dict[str, ForkServer] = {}
+
+
+def fork_server(module: str = "tests.crash.worker") -> ForkServer:
+    """The fork server of a module. All tests of this process share it: it does nothing itself."""
+    server = _servers.get(module)
+    if server is None or server.ended:
+        server = _servers[module] = ForkServer(module)
+        atexit.register(server.close)
+    return server
 
 
 def wait_until_stopped(pid: int) -> None:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,9 +21,8 @@ MOST_POINTS = 200  # in one stage of a short run; it has far fewer
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[ForkServer]:
-    with fork_server(tmp_path, "engine_worker") as started:
-        yield started
+def server() -> ForkServer:
+    return fork_server("tests.crash.engine_worker")
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "file"])

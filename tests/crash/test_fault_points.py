@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,9 +18,8 @@ OPS = ("save", "fork", "rollback", "prune", "delete", "clear")
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[ForkServer]:
-    with fork_server(tmp_path) as started:
-        yield started
+def server() -> ForkServer:
+    return fork_server()
 
 
 def _job(kind: str, place: Path, name: str, op: str, ops: int, kill_at: int = 0) -> worker.Job:

@@ -33,11 +33,11 @@ RIVALS: dict[str, Any] = ONE_RUN | {"workers": 2, "mode": "async"}
 def test_a_kill_brings_the_mistake_to_light(
     mutant: str, job: dict[str, Any], caught: set[str], tmp_path: Path, survived: Survived
 ) -> None:
-    with fork_server(tmp_path) as server:
-        outcome = kill_cycles(
-            server, "sqlite", tmp_path / "store", cycles=CYCLES, seed=first_seed(), mutant=mutant,
-            **job,
-        )  # fmt: skip
+    server = fork_server()
+    outcome = kill_cycles(
+        server, "sqlite", tmp_path / "store", cycles=CYCLES, seed=first_seed(), mutant=mutant,
+        **job,
+    )  # fmt: skip
     found = {violation.invariant for violation in outcome.violations}
     assert found & caught, f"seed {outcome.seed}: {list(map(str, outcome.violations))}"
     survived("mistakes", 1)
@@ -45,10 +45,10 @@ def test_a_kill_brings_the_mistake_to_light(
 
 @pytest.mark.parametrize("unlucky", ["Unreliable", "LosesReplies", "ClockThatStepsBack"])
 def test_bad_luck_is_no_mistake(unlucky: str, tmp_path: Path) -> None:
-    with fork_server(tmp_path) as server:
-        outcome = kill_cycles(
-            server, "sqlite", tmp_path / "store", cycles=10, seed=first_seed(), mutant=unlucky
-        )
+    server = fork_server()
+    outcome = kill_cycles(
+        server, "sqlite", tmp_path / "store", cycles=10, seed=first_seed(), mutant=unlucky
+    )
     assert not outcome.violations, f"seed {outcome.seed}: {list(map(str, outcome.violations))}"
 
 

@@ -19,21 +19,19 @@ def test_no_kill_loses_an_acknowledged_save(
     cycles = round(CYCLES * share)
     seed = first_seed()
     done = acks = 0
-    with fork_server(tmp_path) as server:
-        while done < cycles:
-            outcome = kill_cycles(
-                server,
-                kind,
-                tmp_path / str(seed),
-                cycles=min(ROUND, cycles - done),
-                seed=seed,
-            )
-            listed = "\n".join(map(str, outcome.violations))
-            assert not outcome.violations, (
-                f"HOLDFAST_SEED={seed}, cycle {outcome.cycles}:\n{listed}"
-            )
-            done += outcome.cycles
-            acks += outcome.acks
-            seed += 1
+    server = fork_server()
+    while done < cycles:
+        outcome = kill_cycles(
+            server,
+            kind,
+            tmp_path / str(seed),
+            cycles=min(ROUND, cycles - done),
+            seed=seed,
+        )
+        listed = "\n".join(map(str, outcome.violations))
+        assert not outcome.violations, f"HOLDFAST_SEED={seed}, cycle {outcome.cycles}:\n{listed}"
+        done += outcome.cycles
+        acks += outcome.acks
+        seed += 1
     assert acks > 2 * done, f"only {acks} acknowledged operations in {done} kills prove little"
     survived("kills", done)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +102,8 @@ class Try:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[ForkServer]:
-    with fork_server(tmp_path) as started:
-        yield started
+def server() -> ForkServer:
+    return fork_server()
 
 
 def _counts(calls: list[Event]) -> dict[str, int]:

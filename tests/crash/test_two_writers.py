@@ -28,9 +28,8 @@ KINDS = pytest.mark.parametrize("kind", ["sqlite", "file"])
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[ForkServer]:
-    with fork_server(tmp_path) as started:
-        yield started
+def server() -> ForkServer:
+    return fork_server()
 
 
 @pytest.fixture

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Final
 
 import holdfast as hf
-from tests.waiting import run_process
+from tests.crash.harness import fork_server
 
 ROOT: Final = Path(__file__).parents[2]
-LAUNCHER: Final = Path(__file__).with_name("launcher.py")
 MOST_KILLS: Final = 60
 
 
@@ -28,17 +26,17 @@ class Example:
 
     def run(self, *more: str, kill_at: int = 0) -> str | None:
         """The last line that it prints; None if it was killed."""
-        launch = [sys.executable, "-W", "error", str(LAUNCHER), str(self._notes), str(kill_at)]
-        done = run_process(
-            [*launch, *self._command, *more],
-            cwd=self.directory,
-            capture_output=True,
-            check=False,
-        )
-        if kill_at and done.returncode == -signal.SIGKILL:
+        server = fork_server("tests.examples.launcher")
+        output, errors = self.directory / "output", self.directory / "errors"
+        pid = server.start(
+            command=[*self._command, *more], directory=str(self.directory), output=str(output),
+            errors=str(errors), notes=str(self._notes), kill_at=kill_at,
+        )  # fmt: skip
+        status = server.wait(pid)
+        if kill_at and status == -signal.SIGKILL:
             return None
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip().rpartition("\n")[2]
+        assert status == 0, errors.read_text()
+        return output.read_text().strip().rpartition("\n")[2]
 
     def run_to_the_end(self, kill_at: int) -> str:
         """Kill it in every process at that moment, until it comes to its end before it.

@@ -1,10 +1,7 @@
-"""Runs an example as its user would, writes down which steps it begins, and kills it on demand.
+"""A process that forks examples, which are run as their users would run them.
 
-    launcher.py NOTES KILL_AT example.py [argument ...]
-
-NOTES gets a line when a step's function is called and one when it returned, also if that was
-another step to take in its place. KILL_AT says which of these moments is the last one, counted from
-when this process has recorded a step, so that each process gets on by a step at least; 0 for none.
+It takes one JSON line for each, as `tests.crash.worker` does, and has imported holdfast once for
+all. The steps that an example begins are written down, and it is killed on demand.
 """
 
 from __future__ import annotations
@@ -13,18 +10,36 @@ import os
 import runpy
 import signal
 import sys
+import warnings
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.engine.run.attempt import Attempts
 from holdfast.seams import set_fault_hook
 from holdfast.workflow import Step
+from tests.crash.worker import serve
 
-notes, kill_at = Path(sys.argv[1]), int(sys.argv[2])
+
+class Job(NamedTuple):
+    """An example to run."""
+
+    command: list[str]  # example.py [argument ...]
+    directory: str
+    output: str
+    errors: str
+    notes: str
+    """A file that gets a line when a step's function is called and one when it returned, also if
+    that was another step to take in its place."""
+    kill_at: int
+    """Which of these moments is the last one, counted from when this process has recorded a step,
+    so that each process gets on by a step at least; 0 for none."""
+
+
 moments = count(1)
 noted: list[str] = []
 recorded = False
+job: Job
 call = Attempts._call
 
 
@@ -36,10 +51,10 @@ async def noting_call(self: Attempts, task: Any, info: Any, here: bool) -> Any:
 
 
 def note(what: str, step: str) -> None:
-    with notes.open("a") as file:
+    with Path(job.notes).open("a") as file:
         file.write(f"{what} {step}\n")
     noted.append(what)
-    if recorded and next(moments) == kill_at:
+    if recorded and next(moments) == job.kill_at:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -48,7 +63,21 @@ def watch(point: str) -> None:
     recorded = recorded or ("ended" in noted and point == "writer.append.after")
 
 
-Attempts._call = noting_call  # type: ignore[method-assign]
-set_fault_hook(watch)
-sys.argv = sys.argv[3:]
-runpy.run_path(sys.argv[0], run_name="__main__")
+def run_child(request: dict[str, Any]) -> None:
+    """Run the example to the end of the process."""
+    global job
+    job = Job(**request)
+    for descriptor, path in ((1, job.output), (2, job.errors)):
+        with Path(path).open("wb") as file:
+            os.dup2(file.fileno(), descriptor)
+    os.chdir(job.directory)
+    warnings.simplefilter("error")
+    Attempts._call = noting_call  # type: ignore[method-assign]
+    set_fault_hook(watch)
+    sys.argv = job.command
+    runpy.run_path(sys.argv[0], run_name="__main__")
+    sys.exit()
+
+
+if __name__ == "__main__":
+    serve(run_child)

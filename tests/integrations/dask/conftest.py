@@ -12,7 +12,7 @@ from tests.servers.server import wait_for_death
 from tests.waiting import wait_until
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def cluster() -> Iterator[LocalCluster]:
     """Two worker processes of two threads each, which are started again when they are killed."""
     with LocalCluster(
