@@ -11,9 +11,9 @@ PIP := $(BIN)/python -m pip
 # build for CPUs (2.13.0+cpu) where it finds one, as with --extra-index-url of PyTorch's own index.
 TORCH := torch==2.13.0
 SCALE ?= 1
-# Tests wait as often as they compute: for disks, servers and each other. The quick ones less so.
+# Tests also wait: for disks, servers and each other. Each worker takes ten seconds to get ready.
 CORES := $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 4))')
-WORKERS ?= $(shell expr 3 '*' $(CORES))
+WORKERS ?= $(shell expr 2 '*' $(CORES))
 PYTEST := $(BIN)/python -m pytest --dist worksteal
 # What differs between Pythons: values, and how code is called.
 EVERY_PYTHON := tests/codec tests/golden tests/kernel tests/operations/test_inputs.py \
@@ -35,7 +35,7 @@ demo: $(VENV)/installed  ## a program that is killed halfway, resumed, and not b
 
 quick: $(VENV)/tools  ## lint, and the tests that need no server and no crash: a minute
 	$(MAKE) --output-sync -j2 lint collect
-	$(PYTEST) -q -n $$((2 * $(CORES))) --quick
+	$(PYTEST) -q -n $(WORKERS) --quick
 
 test: tools $(VENV)/tools  ## everything, on every Python >= 3.11 that is installed
 	$(MAKE) --output-sync -j2 lint collect
@@ -50,7 +50,7 @@ test-pythons: $(VENV)/tools  ## what differs between Pythons, on each other one 
 
 python-3.%: .venv-3.%/installed
 	@echo "== Python 3.$*"
-	.venv-3.$*/bin/python -m pytest -q --quick -n 2 --dist worksteal $(EVERY_PYTHON)
+	.venv-3.$*/bin/python -m pytest -q --quick $(EVERY_PYTHON)
 
 .PRECIOUS: .venv-3.%/installed
 .venv-3.%/installed: pyproject.toml requirements/pythons.txt

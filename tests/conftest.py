@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import atexit
 import gc
 import itertools
 import os
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import holdfast as hf
-from tests.effort import examples
+from tests.effort import EFFORT, examples
 
 pytest_plugins = ["tests.watchdog"]
 pytest.register_assert_rewrite("holdfast.testing")
@@ -25,6 +26,9 @@ settings.register_profile(  # no test is timed, and a loaded machine is no failu
 settings.load_profile("holdfast")
 
 STORES = ("memory", "sqlite", "file")
+FOR_FLOWS = STORES if EFFORT > 1 else STORES[:2]
+"""What flows are tried on. A store of files passes the same contract as SQLite's and is written to
+in the same way: `make test` tries operations and crashes on it, and flows only `make crash`."""
 
 Survived = Callable[[str, int], None]
 
@@ -81,6 +85,9 @@ LONG = (
 )
 """What has tests of several seconds, which begin first: nobody then waits for one at the end."""
 
+SHARING = ("web/browser/", "integrations/dask/")
+"""Folders whose tests share what takes long to start: one worker begins with all of them."""
+
 QUICK = ("stores/test_memory.py", "stores/test_sqlite.py")
 ON_SQLITE = ("kernel/", "operations/", "stores/")
 OTHER_STORES = frozenset(
@@ -93,6 +100,7 @@ def pytest_configure() -> None:
     such as a damaged body, it would look for it for hours."""
     for name in ("CI", "BUILD_NUMBER"):
         os.environ.pop(name, None)
+    gc.disable()  # until everything is collected: it would look at all of it, again and again
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -111,7 +119,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _long_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
     """Each worker is given a slice of what is returned: the long files, in turn, and then others."""
-    files = itertools.groupby(items, key=lambda item: item.path.relative_to(HERE).as_posix())
+    files = itertools.groupby(items, key=_together)
     shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
     turns, others = itertools.cycle(shares), list[pytest.Item]()
     for path, tests in files:
@@ -123,6 +131,12 @@ def _long_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
         ordered += share + others[:filled]
         del others[:filled]
     return ordered + others
+
+
+def _together(item: pytest.Item) -> str:
+    """Its file, or the folder whose tests share a browser or a cluster."""
+    path = item.path.relative_to(HERE).as_posix()
+    return next((folder for folder in SHARING if path.startswith(folder)), path)
 
 
 def _is_quick(item: pytest.Item, in_memory: set[str]) -> bool:
@@ -157,6 +171,8 @@ def pytest_collection_finish() -> None:
     """Tests that ask the collector for leaks should not have it look at thousands of tests each time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
+    atexit.register(gc.unfreeze)  # duckdb reports what is frozen as leaked
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -168,12 +184,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
                     terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {value}")
 
 
-def pytest_unconfigure() -> None:
-    """Let the interpreter free everything at exit: duckdb reports what is frozen as leaked."""
-    gc.unfreeze()
-
-
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=FOR_FLOWS)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A fresh store of every kind."""
     return {
@@ -183,7 +194,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     }[request.param]
 
 
-@pytest.fixture(params=STORES[1:])
+@pytest.fixture(params=FOR_FLOWS[1:])
 def kept_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A fresh store of every kind that outlives its process."""
     return {

@@ -18,7 +18,7 @@ from tests.crash.harness import first_seed, setting, url_of
 from tests.crash.history import state_hash
 from tests.effort import some
 
-MUTATIONS = setting("HOLDFAST_MUTATIONS", 3_000)  # random ones, over all tests here
+MUTATIONS = setting("HOLDFAST_MUTATIONS", 1_500)  # random ones, over all tests here
 RUN = "run-a"
 SMALL, WHOLE, CHANGE = 9, 10, 11  # seqs: a small state, a whole one, and a change to that
 KEY = ("run", "seq")

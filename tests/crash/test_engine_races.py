@@ -12,7 +12,7 @@ from tests.crash.engine_harness import Notes
 from tests.crash.harness import ForkServer, first_seed, fork_server, setting, url_of
 from tests.crash.history import Line, Violation
 
-REQUESTS = setting("HOLDFAST_REQUESTS", 300)
+REQUESTS = setting("HOLDFAST_REQUESTS", 150)
 WORKERS, LANES, SENDERS = 2, 3, 2
 WIDTH = 4  # steps that may be under way when a request comes
 ERRORS = ("completed", "RunPausedError", "RunCancelledError", "RunFinishedError")
@@ -76,14 +76,14 @@ def _requests(lines: list[Line], journals: dict[str, Journal]) -> list[Violation
 def test_requests_raced_against_live_workers(tmp_path: Path, survived: Survived) -> None:
     seed = first_seed()
     sent = Counter[str]()
-    with fork_server(tmp_path, "engine_worker") as server:
-        while sum(sent.values()) < REQUESTS or _rarest(sent) < REQUESTS // 50:
-            lines, found = race(server, tmp_path / str(seed), seed, min(REQUESTS, 500))
-            listed = "\n".join(map(str, found))
-            assert not found, f"HOLDFAST_SEED={seed}\n{listed}"
-            sent.update(n["action"] for n in lines if n["what"] == "requested")
-            sent["answer"] += sum(n["what"] == "answered" for n in lines)
-            seed += 1
+    server = fork_server("tests.crash.engine_worker")
+    while sum(sent.values()) < REQUESTS or _rarest(sent) < REQUESTS // 50:
+        lines, found = race(server, tmp_path / str(seed), seed, min(REQUESTS, 500))
+        listed = "\n".join(map(str, found))
+        assert not found, f"HOLDFAST_SEED={seed}\n{listed}"
+        sent.update(n["action"] for n in lines if n["what"] == "requested")
+        sent["answer"] += sum(n["what"] == "answered" for n in lines)
+        seed += 1
     survived("requests", sum(sent.values()))
 
 

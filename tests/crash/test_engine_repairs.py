@@ -8,7 +8,6 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -116,9 +115,8 @@ class Place:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[ForkServer]:
-    with fork_server(tmp_path, "repair_worker") as started:
-        yield started
+def server() -> ForkServer:
+    return fork_server("tests.crash.repair_worker")
 
 
 def test_a_kill_at_any_fault_point_of_going_back_repeats_nothing_that_holds(
@@ -157,7 +155,7 @@ def test_kills_at_any_time_while_files_come_and_go(
     rng = random.Random(seed)
     place = Place(tmp_path, "sqlite", server)
     kills = 0
-    for _ in range(setting("HOLDFAST_REPAIRS", 25)):
+    for _ in range(setting("HOLDFAST_REPAIRS", 10)):
         for name in rng.sample(STEPS, rng.randrange(3)):
             harm = rng.choice(["delete", "change", "restore"])
             if harm == "delete":
@@ -184,7 +182,7 @@ def test_two_that_go_back_in_the_same_run_at_once_do_not_get_in_each_others_way(
     rng = random.Random(first_seed())
     place = Place(tmp_path, kind, server)
     place.carry_out()
-    for _ in range(setting("HOLDFAST_REPAIRS", 25) // 5):
+    for _ in range(setting("HOLDFAST_REPAIRS", 10) // 5):
         (place.desk / "c").unlink()
         place.take_notes()
         workers = [place.start(pace=0.002, blocking=rng.random() < 0.5) for _ in range(2)]

@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,9 +30,8 @@ STOPS = ("completed", "LeaseLostError")
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[ForkServer]:
-    with fork_server(tmp_path, "engine_worker") as started:
-        yield started
+def server() -> ForkServer:
+    return fork_server("tests.crash.engine_worker")
 
 
 class Outcome(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -20,9 +19,8 @@ POINTS = 60  # fault points; a commit passes four
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[ForkServer]:
-    with fork_server(tmp_path, "engine_worker") as started:
-        yield started
+def server() -> ForkServer:
+    return fork_server("tests.crash.engine_worker")
 
 
 def _books(place: Path) -> list[Violation]:

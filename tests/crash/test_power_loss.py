@@ -10,7 +10,7 @@ from tests.conftest import Survived
 from tests.crash.harness import first_seed, setting
 from tests.crash.power import lose_power
 
-STATES = setting("HOLDFAST_POWER_STATES", 400)  # over all tests here
+STATES = setting("HOLDFAST_POWER_STATES", 200)  # over all tests here
 TRACES = max(4, STATES // 8_000)  # different workloads for each test
 
 

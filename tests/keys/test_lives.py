@@ -10,7 +10,7 @@ import pytest
 from tests.damage.known import is_known
 from tests.damage.lives import LIVES, Life
 from tests.damage.test_matrix import Specimen, _cells
-from tests.effort import EFFORT
+from tests.effort import examples
 from tests.keys.by_default import keyed_by_default
 
 CELLS = 18
@@ -25,7 +25,7 @@ def test_a_damaged_run_with_a_key_works_or_names_the_damaged_entry(
     with keyed_by_default():
         specimen = Specimen("memory", life, tmp_path)
         cells = _cells(specimen, random.Random(f"memory {life.name}, keyed"))
-        for _ in range(CELLS * EFFORT):
+        for _ in range(examples(CELLS)):
             found += specimen.wrongs(*next(cells))
     unknown = [wrong for wrong in found if not is_known(wrong)]
     assert not unknown, f"{len(unknown)}:\n" + "\n".join(unknown[:20])

@@ -29,7 +29,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.proof", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--scale", type=float, default=1, help="of how often things are done")
-    parser.add_argument("--workers", type=int, default=3 * min(os.cpu_count() or 1, 4))
+    parser.add_argument("--workers", type=int, default=2 * min(os.cpu_count() or 1, 4))
     parser.add_argument("--page", action="store_true", help="only write RELIABILITY.md")
     given = parser.parse_args()
     if unknown := set(given.parts) - set(PARTS):

@@ -59,6 +59,24 @@ PARTS: Final[dict[str, Part]] = {
             "EFFORT": 10,
         },
     ),
+    "flows": Part(  # on every local store, and properties with more examples
+        (
+            "tests/codec",
+            "tests/engine",
+            "tests/evidence",
+            "tests/graph",
+            "tests/kernel",
+            "tests/keys",
+            "tests/manager",
+            "tests/operations",
+            "tests/owners",
+            "tests/pipeline",
+            "tests/telemetry",
+            "tests/web/api",
+            "tests/workflow",
+        ),
+        {"EFFORT": 10},
+    ),
 }
 """Each is carried out by itself, so that a programme of hours can be interrupted between them."""
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.simulation.schedule import failures_in, many, simulate
 
-SCHEDULES = int(os.environ.get("HOLDFAST_SCHEDULES", "600"))
+SCHEDULES = int(os.environ.get("HOLDFAST_SCHEDULES", "300"))
 PARTS = 4  # which run side by side
 
 
