@@ -44,11 +44,11 @@ def row(store: Store, run: str) -> RunHead | None:
     return None if run.startswith(HIDDEN) else fold(readable(store, run)[0])
 
 
-def entries_at(store: Store, places: Sequence[tuple[str, int]]) -> list[Entry]:
+def entries_at(store: Store, places: Sequence[tuple[str, int]], bodies: bool) -> list[Entry]:
     """`Store.entries_at`."""
     found = []
     for run, seq in places:
-        page = store.read(run, after=seq - 1, limit=1, bodies=False)
+        page = store.read(run, after=seq - 1, limit=1, bodies=bodies)
         found += [entry for entry in page if entry.seq == seq]
     return found
 

@@ -261,9 +261,9 @@ class Store(ABC):
         """What the index has of one run; None if there is no such run."""
         return scanning.row(self, run)
 
-    def entries_at(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
-        """The entries at these runs and seqs, without bodies, as far as they are there."""
-        return scanning.entries_at(self, places)
+    def entries_at(self, places: Sequence[tuple[str, int]], *, bodies: bool = False) -> list[Entry]:
+        """The entries at these runs and seqs, as far as they are there."""
+        return scanning.entries_at(self, places, bodies)
 
     def due(
         self, now: int, *, flows: Collection[str] | None = None, limit: int = PAGE

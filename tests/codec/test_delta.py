@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from holdfast.codec import delta, values
 
 
-def patched(old: bytes, change: bytes, limit: int) -> bytes:
-    return bytes(delta.apply(bytearray(old), change, limit))
+def patched(old: bytes, change: delta.Change, size: int) -> bytes:
+    return bytes(delta.apply(bytearray(old), change.splices, size))
 
 
 @st.composite
@@ -33,7 +33,8 @@ def test_a_delta_turns_the_old_encoding_into_the_new_one(pair: tuple[bytes, byte
     change = delta.diff(old, new)
     if change is not None:
         assert patched(old, change, len(new)) == new
-        assert len(change) <= len(new) // 2 + 200
+        assert len(change.splices) <= len(new) // 2 + 200
+        assert 0 <= change.place <= len(old)
 
 
 @given(st.binary(max_size=500), st.binary(max_size=500))
@@ -50,7 +51,7 @@ def test_an_appended_message_costs_about_its_own_size() -> None:
     chat["turn"] = 2001
     change = delta.diff(old, values.encode(chat))
     assert change is not None
-    assert len(change) < 60
+    assert len(change.splices) < 60
 
 
 @given(st.binary(max_size=300), st.binary(max_size=60), st.integers(0, 1000))
@@ -58,14 +59,16 @@ def test_a_delta_of_hostile_bytes_changes_nothing_or_raises(
     old: bytes, change: bytes, limit: int
 ) -> None:
     with contextlib.suppress(ValueError):
-        assert len(patched(old, change, limit)) <= limit
+        assert len(patched(old, delta.Change(change, 0), limit)) == limit
 
 
-def test_a_delta_cannot_grow_a_state_past_its_recorded_size() -> None:
+def test_a_delta_can_only_make_a_state_of_its_recorded_size() -> None:
     change = delta.diff(b"a" * 100, b"a" * 100 + b"b" * 50)
     assert change is not None
     with pytest.raises(ValueError, match="recorded size"):
         patched(b"a" * 100, change, 149)
+    with pytest.raises(ValueError, match="recorded size"):
+        patched(b"a" * 100, change, 151)
 
 
 def test_states_that_share_nothing_are_given_up_on_before_anything_is_copied() -> None:

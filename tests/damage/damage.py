@@ -238,7 +238,7 @@ def _other_state(entry: Entry, flags: int) -> bytes:
 
 def _changed_delta(entry: Entry, stored: envelope.Stored) -> bytes | None:
     """The change, with one of the bytes that it puts in changed."""
-    if stored.flags & wrapping.ZSTD or len(stored.content) < 8:
+    if stored.flags & (wrapping.ZSTD | wrapping.DEFLATED) or len(stored.content) < 8:
         return None
     content = bytearray(stored.content)
     content[-1] ^= 1

@@ -20,7 +20,7 @@ import ormsgpack
 
 import holdfast as hf
 from holdfast.codec import compress, readable, values, varint
-from holdfast.codec.wrapping import DELTA, READABLE, ZSTD
+from holdfast.codec.wrapping import DEFLATED, DELTA, READABLE, ZSTD
 from holdfast.model import Entry
 from holdfast.stores.memory import MemoryStore
 from tests.damage.lives import large
@@ -34,6 +34,8 @@ _RUN: Final = "bomb"
 _MUCH: Final = 1 << 32
 _ZEROS: Final = compress.compress(bytes(500 << 20))
 """More than may be taken, in few bytes."""
+
+_FLAT_ZEROS: Final = compress.deflated(bytes(500 << 20), b"") or b""
 
 
 def _ext(code: int, data: bytes) -> bytes:
@@ -80,6 +82,10 @@ STATES: Final[dict[str, tuple[bytes, int, int | None]]] = {
     "a change that keeps and leaves four billion": (
         _bearings() + _number(_MUCH) + _number(_MUCH) + _number(_MUCH), DELTA, None,
     ),
+    "a small change that inflates to much": (
+        _bearings() + _number(4000) + _number(0) + _FLAT_ZEROS, DELTA | DEFLATED, 5000,
+    ),
+    "a span of four billion landmarks": (b"\0" + _number(_MUCH) + b"\1" * 1_000_000, DELTA, None),
     "a number without an end": (_bearings() + b"\xff" * 1_000_000, DELTA, None),
     "a base before all entries": (_bearings(_MUCH), DELTA, None),
 }  # fmt: skip

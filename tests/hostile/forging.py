@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from holdfast.codec import envelope, varint
+from holdfast.codec import bearings, envelope
 from holdfast.codec.envelope import Packed
 from holdfast.codec.wrapping import DELTA
 from holdfast.model import Entry
@@ -57,6 +57,6 @@ def forged(entries: Sequence[Entry], edit: Callable[[Forged], Forged]) -> list[E
 def _base_of(seq: int, content: bytes) -> int:
     """Where a delta says that its base is; nonsense is nowhere."""
     try:
-        return seq - varint.take(content, 0)[0]
+        return bearings.take(seq, content)[0]
     except ValueError:
         return -1

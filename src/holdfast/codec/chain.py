@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from holdfast.codec import delta, envelope
+from holdfast.codec import bearings, delta, envelope
 from holdfast.codec.envelope import Guard, Packed
 from holdfast.model import CARRY_STATE, Kind
 
@@ -20,8 +20,8 @@ SMALL_STATE: Final = 4096
 REACH: Final = 400
 """How many entries a delta may lie behind its landmark: a rollback may leave many in between."""
 
-MAX_LINKS: Final = 100
-MAX_SPANS: Final = 24  # a cold load reads each of them by itself
+MAX_LINKS: Final = 64
+MAX_SPANS: Final = 24
 SPAN_SPLICES: Final = 1024
 SPANS_WORTH: Final = 2  # what the spans since a keyframe may weigh, in keyframes of today's state
 DELTAS_WORTH: Final = 3  # and with the links behind them
@@ -37,14 +37,12 @@ class Landmark(NamedTuple):
     key_bytes: int  # of the keyframe that it goes back to, as stored
     key_size: int  # and of the state that it holds
     span_bytes: int = 0
-    spans: int = 0
+    trail: tuple[int, ...] = ()  # the seqs of the landmarks before it, the nearest first
 
     def span(self, seq: int, encoding: bytes, proof: bytes, size: int) -> Landmark:
         """The landmark that a span of so many bytes makes of a later state."""
-        spent = self.span_bytes + size
-        return self._replace(
-            seq=seq, encoding=encoding, proof=proof, span_bytes=spent, spans=self.spans + 1
-        )
+        spent, trail = self.span_bytes + size, (self.seq, *self.trail)
+        return self._replace(seq=seq, encoding=encoding, proof=proof, span_bytes=spent, trail=trail)
 
     def keyframe_now(self, encoding: bytes) -> int:
         """About how many bytes a keyframe would take now: in proportion, if the state grew."""
@@ -76,10 +74,10 @@ class Chain(NamedTuple):
         change = delta.diff(self.encoding, encoding)
         spent = self.landmark.span_bytes + self.link_bytes
         worth = DELTAS_WORTH * max(self.landmark.keyframe_now(encoding), SMALL_STATE)
-        if change is None or spent + len(change) > worth:
+        if change is None or spent + len(change.splices) > worth:
             return None
-        landmark = self.landmark.seq
-        packed = envelope.delta(seq, base, landmark, change, self.proof, guard, shrink=shrink)
+        where = bearings.of_link(seq, base, self.landmark.seq)
+        packed = envelope.delta(where, change, self.encoding, self.proof, guard, shrink=shrink)
         size = self.link_bytes + len(packed.content)
         return packed, Chain(encoding, packed.proof, kind, self.landmark, self.links + 1, size)
 
@@ -88,12 +86,13 @@ class Chain(NamedTuple):
     ) -> tuple[Packed, Chain] | None:
         """The next state as the change since the landmark, unless a keyframe is due."""
         before = self.landmark
-        if kind != Kind.CHECKPOINT or not self.links or before.spans >= MAX_SPANS:
+        if kind != Kind.CHECKPOINT or not self.links or len(before.trail) >= MAX_SPANS:
             return None
         change = delta.diff(before.encoding, encoding, SPAN_SPLICES)
         if change is None:
             return None
-        packed = envelope.delta(seq, before.seq, seq, change, before.proof, guard, shrink=shrink)
+        where = bearings.of_span(seq, (before.seq, *before.trail))
+        packed = envelope.delta(where, change, before.encoding, before.proof, guard, shrink=shrink)
         landmark = before.span(seq, encoding, packed.proof, len(packed.content))
         if landmark.span_bytes > SPANS_WORTH * before.keyframe_now(encoding):
             return None
@@ -132,5 +131,5 @@ def pack(
 def whole(kind: str, seq: int, encoding: bytes, packed: Packed) -> tuple[Packed, Chain]:
     """A state stored whole, and the chain that begins with it."""
     _, content, proof = packed
-    landmark = _new(Landmark, (seq, encoding, proof, len(content), len(encoding), 0, 0))
+    landmark = _new(Landmark, (seq, encoding, proof, len(content), len(encoding), 0, ()))
     return packed, _new(Chain, (encoding, proof, kind, landmark, 0, 0, False))

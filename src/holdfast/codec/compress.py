@@ -1,9 +1,14 @@
-"""zstd compression where it gains enough, and decompression to a known size."""
+"""Compression where it gains enough, and decompression to a known size.
+
+Large data becomes a zstd frame. Less than `SMALL` bytes are deflated: that takes a fifth of the
+time to open, and with what stands nearby as a dictionary it halves even one short message.
+"""
 
 from __future__ import annotations
 
 import sys
 import threading
+import zlib
 from typing import Final
 
 if sys.version_info >= (3, 14):
@@ -12,6 +17,17 @@ else:
     from backports.zstd import CompressionParameter, ZstdCompressor, ZstdDecompressor, ZstdError
 
 LEVEL: Final = 1
+
+SMALL: Final = 4096
+"""Bytes below which data is deflated."""
+
+NEARBY: Final = 4096
+"""Bytes of a dictionary, at most."""
+
+# A window for both, and little memory, which has to be cleared. Fixed codes, as to read others takes
+# as long as to open a small message.
+_DEFLATE: Final = (4, zlib.DEFLATED, -13, 5, zlib.Z_FIXED)
+_INFLATE: Final = -15
 
 LARGE: Final = 1 << 18
 """Bytes from which on speed counts more: a table that fits the processor's nearest cache makes it
@@ -59,5 +75,24 @@ def decompress(data: bytes, size: int) -> bytes:
     except ZstdError as error:
         raise ValueError(f"not a zstd frame: {error}") from None
     if len(plain) != size or not decompressor.eof or decompressor.unused_data:
+        raise ValueError("a compressed body does not have its recorded size")
+    return plain
+
+
+def deflated(data: bytes, nearby: bytes | bytearray) -> bytes | None:
+    """The data as a raw deflate stream with a dictionary; None where that would not be smaller."""
+    packer = zlib.compressobj(*_DEFLATE, zdict=nearby)
+    packed = packer.compress(data) + packer.flush()
+    return packed if len(packed) < len(data) else None
+
+
+def inflate(data: bytes, size: int, nearby: bytes | bytearray) -> bytes:
+    """The stream's content, as `decompress`."""
+    unpacker = zlib.decompressobj(_INFLATE, zdict=nearby)
+    try:
+        plain = unpacker.decompress(data, size + 1)
+    except zlib.error as error:
+        raise ValueError(f"not a deflate stream: {error}") from None
+    if len(plain) != size or not unpacker.eof or unpacker.unused_data:
         raise ValueError("a compressed body does not have its recorded size")
     return plain

@@ -11,7 +11,7 @@ where a whole new encoding is the better answer. The bytes of a delta, repeated 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from holdfast.codec import varint
 
@@ -27,21 +27,30 @@ _SEARCHES: Final = (  # how far to skip on one side, and how far it may be on th
 )
 
 
-def diff(old: bytes, new: bytes, splices: int = MAX_SPLICES) -> bytes | None:
+class Change(NamedTuple):
+    """A delta, and where in the old encoding most of it goes: what it holds is like what is there."""
+
+    splices: bytes
+    place: int
+
+
+def diff(old: bytes, new: bytes, splices: int = MAX_SPLICES) -> Change | None:
     """The delta that turns `old` into `new`, or None when it would hardly be smaller than `new`."""
     if old is new:
-        return b""
+        return Change(b"", 0)
     out = bytearray()
     budget = len(new) // 2
-    i = j = kept = 0
+    i = j = kept = longest = place = 0
     for _ in range(splices):
         same = _agreement(old, i, new, j)
         i, j, kept = i + same, j + same, kept + same
         if i == len(old) and j == len(new):
-            return bytes(out)
+            return Change(bytes(out), place)
         next_i, next_j = _in_step_again(old, i, new, j)
         if len(out) + next_j - j > budget:
             return None
+        if next_j - j > longest:
+            longest, place = next_j - j, i
         varint.put(out, kept)
         varint.put(out, next_i - i)
         varint.put(out, next_j - j)
@@ -50,27 +59,27 @@ def diff(old: bytes, new: bytes, splices: int = MAX_SPLICES) -> bytes | None:
     return None
 
 
-def apply(encoding: bytearray, delta: bytes, limit: int) -> bytearray:
+def apply(encoding: bytearray, delta: bytes, new_size: int) -> bytearray:
     """The new encoding, made of the old one, which may be changed in place.
 
-    Raises `ValueError` when the delta does not fit it or would grow it past `limit` bytes.
+    Raises `ValueError` when the delta does not fit it, or would not give it this size.
     """
     splices: list[tuple[int, int, bytes]] = []
-    at = position = grown = 0
-    take = varint.take
-    while at < len(delta):
+    at = position = 0
+    end, size, take = len(delta), len(encoding), varint.take
+    while at < end:
         keep, at = take(delta, at)
         leave, at = take(delta, at)
         length, at = take(delta, at)
         position += keep
-        if position + leave > len(encoding) or at + length > len(delta):
+        new_size += leave - length
+        begin, at = at, at + length
+        if position + leave > size or at > end:
             raise ValueError("a delta does not fit the encoding it is applied to")
-        splices.append((position, leave, delta[at : at + length]))
-        at += length
+        splices.append((position, leave, delta[begin:at]))
         position += leave
-        grown += length - leave
-    if len(encoding) + grown > limit:
-        raise ValueError("a delta grows the state past its recorded size")
+    if size != new_size:
+        raise ValueError("a delta does not make a state of its recorded size")
     if len(splices) > _FEW:
         return _spliced(encoding, splices)
     for position, leave, insert in reversed(splices):  # from the end: earlier offsets stay true

@@ -21,8 +21,10 @@ from zlib import crc32
 
 from ormsgpack import packb
 
-from holdfast.codec import compress, varint
+from holdfast.codec import bearings, compress, varint
+from holdfast.codec.delta import Change
 from holdfast.codec.wrapping import (
+    DEFLATED,
     DELTA,
     KNOWN,
     PROOF,
@@ -42,10 +44,11 @@ from holdfast.errors import CheckpointCorruptedError, KeyMissingError
 from holdfast.model import Entry
 
 COMPRESS_KEYFRAME: Final = 4096
-COMPRESS_DELTA: Final = 1024  # a smaller one takes longer to open (7 µs) than that saves
+COMPRESS_DELTA: Final = 128
 _EMPTY: Final = hashlib.sha256()
 _new: Final = tuple.__new__  # what `_make` and a constructor call, several times as slow
 _RELEASES: Final = 2047
+_FAR: Final = 1 << 62  # the seq of an entry that may have any base
 
 Front = tuple[str, int, str, bytes, int | None, int]
 Back = tuple[Any, ...]  # step to meta; mypy can't follow the slices, and Entry names them
@@ -101,8 +104,7 @@ class Stored(NamedTuple):
         if not self.is_delta:
             return self.content
         try:
-            _, at = varint.take(self.content, 0)
-            return self.content[varint.take(self.content, at)[1] :]
+            return self.content[bearings.take(_FAR, self.content)[2] :]
         except ValueError:
             return b""
 
@@ -148,24 +150,14 @@ class Stored(NamedTuple):
         return prove(self.flags & ~REWRITTEN, self.content)
 
 
-class Content(NamedTuple):
-    """What an envelope held, decompressed."""
-
-    flags: int
-    base: int  # the seq whose state a delta is applied to; the entry's own for a keyframe
-    landmark: int  # the seq its links begin at; the entry's own for a keyframe or a span
-    payload: bytes
-
-    @property
-    def is_delta(self) -> bool:
-        """Whether the payload is a delta rather than a whole encoded state."""
-        return bool(self.flags & DELTA)
-
-
 def prove(flags: int, content: bytes, base: bytes = b"") -> bytes:
     """The proof of a content; `base` is the proof of the state that a delta changes."""
     if not content and not base:
         return _OF_NOTHING[flags]
+    if len(content) < _RELEASES - PROOF:
+        digest = _EMPTY.copy()
+        digest.update(_BYTE[flags] + base + content)
+        return digest.digest()
     if len(content) <= 8 * _RELEASES:
         return _sha256(_BYTE[flags] + base + content)
     digest = _EMPTY.copy()
@@ -190,32 +182,41 @@ def keyframe(
 
 
 def delta(
-    seq: int,
-    base: int,
-    landmark: int,
-    change: bytes,
+    where: bytes,
+    change: Change,
+    old: bytes,
     proof: bytes,
     guard: Guard | None = None,
     *,
     shrink: bool = True,
 ) -> Packed:
-    """A state given as a change to the one at `base`, which has that proof."""
-    bearings = bytearray()
-    varint.put(bearings, seq - base)
-    varint.put(bearings, seq - landmark)
-    flags = DELTA
-    if shrink and len(change) >= COMPRESS_DELTA:
-        packed = compress.smaller(change)
-        if packed is not None:
-            size = bytearray()
-            varint.put(size, len(change))
-            flags, change = DELTA | ZSTD, bytes(size) + packed
-    beside = bytes(bearings)
+    """A state given as a change to an `old` one, which has that proof; `where` are its bearings."""
+    flags, content = DELTA, change.splices
+    if shrink and len(content) >= COMPRESS_DELTA:
+        flags, content = _compressed(change, old)
     if guard is not None:
         flags |= guard.flags
-        change = guard.close(flags, beside, change)
-    content = beside + change
+        content = guard.close(flags, where, content)
+    content = where + content
     return Packed(flags, content, prove(flags, content, proof))
+
+
+def _compressed(change: Change, old: bytes) -> tuple[int, bytes]:
+    """The flags and the content of a change, compressed if that helps."""
+    splices, place = change
+    before = bytearray()
+    varint.put(before, len(splices))
+    if len(splices) >= compress.SMALL:
+        flags, packed = DELTA | ZSTD, compress.smaller(splices)
+    else:
+        varint.put(before, place)
+        flags, packed = DELTA | DEFLATED, compress.deflated(splices, _nearby(old, place))
+    return (DELTA, splices) if packed is None else (flags, bytes(before) + packed)
+
+
+def _nearby(old: bytes | bytearray, place: int) -> bytes | bytearray:
+    """The part of the old state that a small change is compressed with."""
+    return old[max(0, place - compress.NEARBY) : place]
 
 
 def nothing(flags: int, guard: Guard | None = None) -> Packed:
@@ -261,39 +262,64 @@ def reseal(
     return wrap(flags, checksum, beside, content, trailer), own
 
 
-def unseal(entry: Entry, stored: Stored | None = None, open_: Open | None = None) -> Content:
-    """Open the entry, which was proved. Raises `CheckpointCorruptedError`, `KeyMissingError`."""
-    flags, content, *_ = stored or glance(entry)
-    if flags & SEALED and open_ is None:
-        raise KeyMissingError(entry.run, entry.seq)
+def unseal(
+    entry: Entry,
+    stored: Stored,
+    open_: Open | None = None,
+    at: int = 0,
+    old: bytes | bytearray = b"",
+) -> bytes:
+    """The state that a proved entry holds; of a delta, its change to the `old` state.
+
+    The content of a delta begins `at` an offset, behind its bearings. Raises
+    `CheckpointCorruptedError`, `KeyMissingError`.
+    """
+    flags, content = stored.flags, stored.content
+    payload = content[at:]
     try:
+        if flags & SEALED:
+            if open_ is None:
+                raise KeyMissingError(entry.run, entry.seq)
+            payload = open_(entry, flags & ~REWRITTEN, content[:at], payload)
+        if flags & DEFLATED:
+            return _inflated(payload, old)
+        if not flags & ZSTD:
+            return payload
         if not flags & DELTA:
-            if flags & SEALED and open_ is not None:
-                content = open_(entry, flags & ~REWRITTEN, b"", content)
-            if flags & ZSTD:
-                content = compress.decompress(content, entry.size)
-            return Content(flags, entry.seq, entry.seq, content)
-        base, landmark, at = _bearings(entry.seq, content)
-        payload = content[at:]
-        if flags & SEALED and open_ is not None:
-            payload = open_(entry, flags, content[:at], payload)
-        if flags & ZSTD:
-            size, at = varint.take(payload, 0)
-            if size > 2 * entry.size + 1024:  # `diff` gives up long before
-                raise ValueError("a delta is larger than the state it makes")
-            payload = compress.decompress(payload[at:], size)
-        return Content(flags, base, landmark, payload)
+            return compress.decompress(payload, entry.size)
+        size, at = varint.take(payload, 0)
+        if size > 2 * entry.size + 1024:  # `diff` gives up long before
+            raise ValueError("a delta is larger than the state it makes")
+        return compress.decompress(payload[at:], size)
+    except ValueError as error:
+        raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
+
+
+def _inflated(payload: bytes, old: bytes | bytearray) -> bytes:
+    take = varint.take
+    size, at = take(payload, 0)
+    place, at = take(payload, at)
+    if size >= compress.SMALL or place > len(old):
+        raise ValueError("a delta does not fit the state that it changes")
+    return compress.inflate(payload[at:], size, _nearby(old, place))
+
+
+def bearings_of(entry: Entry, stored: Stored) -> tuple[int, int, int]:
+    """The base and landmark of a delta, and where its change begins; a whole state's are its own.
+
+    Raises `CheckpointCorruptedError`.
+    """
+    if not stored.flags & DELTA:
+        return entry.seq, entry.seq, 0
+    try:
+        return bearings.take(entry.seq, stored.content)
     except ValueError as error:
         raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
 
 
 def base(entry: Entry, stored: Stored | None = None) -> int:
     """The seq whose state this one is a change to; its own for a whole one."""
-    stored = stored or glance(entry)
-    try:
-        return _bearings(entry.seq, stored.content)[0] if stored.is_delta else entry.seq
-    except ValueError as error:
-        raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
+    return bearings_of(entry, stored or glance(entry))[0]
 
 
 def glance(entry: Entry) -> Stored:
@@ -310,7 +336,7 @@ def _taken_apart(entry: Entry) -> tuple[Stored, Wrapped]:
         parts = unwrap(entry)
         flags, _, beside, content, trailer = parts
         if not flags & REWRITTEN:
-            return Stored(flags, content, beside, 0, trailer), parts
+            return _new(Stored, (flags, content, beside, 0, trailer)), parts
         if flags & DELTA:
             raise ValueError("it was rewritten as a delta")
         marker = varint.take(beside, PROOF)[0]
@@ -352,15 +378,6 @@ def _clear(entry: Entry) -> bytes:
     except TypeError as error:  # a column that holds another type than it was given
         reason = f"a field of it is not what it should be: {error}"
         raise CheckpointCorruptedError(entry.run, entry.seq, reason) from None
-
-
-def _bearings(seq: int, content: bytes) -> tuple[int, int, int]:
-    """The base and the landmark of a delta, and where in its content the change begins."""
-    back, at = varint.take(content, 0)
-    to_landmark, at = varint.take(content, at)
-    if not 0 < back <= (to_landmark or back) <= seq:
-        raise ValueError("a delta points outside its run")
-    return seq - back, seq - to_landmark, at
 
 
 def _sha256(data: bytes) -> bytes:

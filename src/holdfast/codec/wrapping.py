@@ -19,8 +19,9 @@ REWRITTEN: Final = 0x04  # not the content that the proof was made of, which a m
 READABLE: Final = 0x08  # the content is JSON text
 SEALED: Final = 0x10  # the content is encrypted, and a tag of the key's holder is behind it
 SIGNED: Final = 0x20  # a signature of the digest is behind the content
-KNOWN: Final = DELTA | ZSTD | REWRITTEN | READABLE | SEALED | SIGNED
-"""All flags that this version knows. 192 is reserved, for other hash functions."""
+DEFLATED: Final = 0x40  # a small delta is compressed, with a part of the old state as dictionary
+KNOWN: Final = DELTA | ZSTD | REWRITTEN | READABLE | SEALED | SIGNED | DEFLATED
+"""All flags that this version knows. 128 is reserved, for another hash function."""
 
 _HEADER: Final = 6
 PROOF: Final = 32
@@ -94,6 +95,8 @@ def _json_head(flags: int, checksum: int, beside: bytes, trailer: bytes) -> byte
 
 
 _BESIDE: Final = REWRITTEN | DELTA | SEALED | SIGNED  # with these, more than the content is there
+_BEHIND: Final = SEALED | SIGNED
+_new: Final = tuple.__new__  # at half the price of a constructor: a load makes one for each delta
 
 
 def unwrap(entry: Entry) -> Wrapped:
@@ -107,16 +110,16 @@ def unwrap(entry: Entry) -> Wrapped:
     if version != VERSION or flags & ~KNOWN or flags & READABLE:
         raise _unknown(entry, version, flags)
     if not flags & _BESIDE:  # as most are: a whole value, in the clear
-        return Wrapped(flags, checksum, b"", body[_HEADER:], b"")
+        return _new(Wrapped, (flags, checksum, b"", body[_HEADER:], b""))
     at = _HEADER
     if flags & REWRITTEN:
         _, at = varint.take(body, _HEADER + PROOF)
     elif flags & DELTA:
         at += PROOF
-    end = len(body) - _length_behind(flags, body)
+    end = len(body) - (_length_behind(flags, body) if flags & _BEHIND else 0)
     if end < at:
         raise ValueError("the body is too short to be an envelope")
-    return Wrapped(flags, checksum, body[_HEADER:at], body[at:end], body[end:])
+    return _new(Wrapped, (flags, checksum, body[_HEADER:at], body[at:end], body[end:]))
 
 
 def _length_behind(flags: int, trailer: bytes) -> int:

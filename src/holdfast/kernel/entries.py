@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from holdfast.codec import envelope
-from holdfast.codec.envelope import Content, Guard, Stored
+from holdfast.codec.envelope import Guard, Open, Stored
 from holdfast.errors import CheckpointCorruptedError, KeyMissingError, PlaintextError
 from holdfast.kernel.cut_over import CutOver
 from holdfast.kernel.markers import Markers
@@ -176,9 +176,10 @@ class EntryReader:
         """`admit` where there is a key; None where the digests alone have to do."""
         return None if self.sealer is None else self.admit
 
-    def unseal(self, entry: Entry, stored: Stored | None = None) -> Content:
-        """Open the entry, which was proved. Raises as `admit` does."""
-        return envelope.unseal(entry, stored, None if self.sealer is None else self.sealer.open)
+    @property
+    def opens(self) -> Open | None:
+        """What opens sealed contents; None without a key."""
+        return None if self.sealer is None else self.sealer.open
 
     def guard_again(self, entry: Entry) -> Guard | None:
         """What closes a new body of an entry, as it was closed before."""

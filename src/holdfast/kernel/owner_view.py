@@ -193,8 +193,8 @@ class OwnerView(StoreView):
         row = self.beneath.row(run)
         return row if row is not None and row.owner == self.owner else None
 
-    def entries_at(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
-        found = self.beneath.entries_at(places)
+    def entries_at(self, places: Sequence[tuple[str, int]], *, bodies: bool = False) -> list[Entry]:
+        found = self.beneath.entries_at(places, bodies=bodies)
         return [
             entry
             for entry in found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+from holdfast.codec import envelope
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.entries import current_at, is_live, state_seq
 from holdfast.kernel.reader import Reader
@@ -26,23 +27,24 @@ class Playback:
 
         Raises `CheckpointCorruptedError`. The entries after a damaged one can still be given.
         """
-        content = self._reader.unseal(self._reader.bounded(entry))
-        if content.is_delta and content.base not in self._held:
+        stored = envelope.glance(self._reader.bounded(entry))
+        base, near, _ = envelope.bearings_of(entry, stored)
+        if stored.is_delta and base not in self._held:
             try:
-                self._begin_at(entry.run, content.base)
+                self._begin_at(entry.run, base)
             except CheckpointCorruptedError as error:
                 again = self._reader.entry(entry.run, entry.seq)
                 if again is not None and again.body == entry.body:
                     reason = f"the state it builds on can't be read: {error.reason}"
                     raise CheckpointCorruptedError(entry.run, entry.seq, reason) from error
                 return None if again is None else self.encoding(again)  # its base was deleted
-        base = self._held[content.base] if content.is_delta else b""
-        encoding = self._reader.applied(entry, content, base)
+        old = self._held[base] if stored.is_delta else b""
+        encoding = self._reader.applied(entry, stored, old)
         if entry.kind == Kind.CHECKPOINT:
-            landmark = self._held.get(content.landmark)
-            self._held = {} if landmark is None else {content.landmark: landmark}
+            landmark = self._held.get(near)
+            self._held = {} if landmark is None else {near: landmark}
             self._held[entry.seq] = encoding
-        return self._reader.in_form(entry.run, entry.seq, encoding, content.flags)
+        return self._reader.in_form(entry.run, entry.seq, encoding, stored.flags)
 
     def _begin_at(self, run: str, seq: int) -> None:
         chain, _ = self._reader.chain_as_stored(run, seq)

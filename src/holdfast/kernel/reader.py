@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Final
 
-from holdfast.codec import delta, envelope, readable, values, wrapping
-from holdfast.codec.chain import REACH, Chain, Landmark
-from holdfast.codec.envelope import Content, Stored
+from holdfast.codec import bearings, delta, envelope, readable, values, wrapping
+from holdfast.codec.chain import MAX_SPANS, REACH, Chain, Landmark
+from holdfast.codec.envelope import Stored
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.heads import RunHead
 from holdfast.kernel.branches import BranchReader
@@ -47,11 +47,8 @@ class Reader(BranchReader):
         stored = envelope.glance(self.bounded(entry))
         if stored.is_delta:
             return self.chain(entry.run, entry.seq, entry).encoding
-        if not stored.flags and not self.is_readable:
-            return bytes(self._checked(entry, stored.content))
-        content = self.unseal(entry, stored)
-        encoding = self.applied(entry, content)
-        return self.in_form(entry.run, entry.seq, encoding, content.flags)
+        encoding = self.applied(entry, stored)
+        return self.in_form(entry.run, entry.seq, encoding, stored.flags)
 
     def base_of(self, head: Entry) -> Entry | None:
         """The checkpoint that a delta behind this head builds on: results may follow it."""
@@ -93,67 +90,83 @@ class Reader(BranchReader):
         if entry is None:
             raise CheckpointCorruptedError(run, seq, "the state it builds on is gone")
         newest = entry
-        deltas: list[tuple[Entry, Stored, Content]] = []
+        deltas: list[tuple[Entry, Stored, int, int]] = []
         found: dict[int, Entry] = {}
         stored = look(self.bounded(entry))
-        content = self.unseal(entry, stored)
-        while content.is_delta:
-            deltas.append((entry, stored, content))
-            if content.base not in found:
-                first = min(content.landmark, content.base)
-                found |= self._range(
-                    run, first - 1 if look is envelope.check else first, content.base
-                )
-            base = found.get(content.base)
-            if base is None or not base.size:
+        while stored.flags & wrapping.DELTA:
+            base, landmark, at = envelope.bearings_of(entry, stored)
+            deltas.append((entry, stored, landmark, at))
+            if base not in found:
+                found |= self._before(entry, stored, look)
+            before = found.get(base)
+            if before is None or not before.size:
                 if self._is_rewritten(entry):
                     return self._assembled(run, seq, None, look)
                 raise CheckpointCorruptedError(
-                    run, seq, f"the state it builds on, {run}@{content.base}, is gone"
+                    run, seq, f"the state it builds on, {run}@{base}, is gone"
                 )
-            entry = base
+            entry = before
             stored = look(self.bounded(entry))
-            content = self.unseal(entry, stored)
-        whole, proof = self.applied(entry, content), stored.said_proof
-        landmark = Landmark(entry.seq, whole, proof, len(entry.body), len(whole))
+        whole, proof = self.applied(entry, stored), stored.said_proof
+        first = Landmark(entry.seq, whole, proof, len(entry.body), len(whole))
         if not deltas:
-            return Chain(whole, proof, newest.kind, landmark), stored.flags
+            return Chain(whole, proof, newest.kind, first), stored.flags
         if stored.is_rewritten:
             self.vouch(entry, stored)
-        last_landmark = deltas[0][2].landmark
-        links = link_bytes = 0
-        encoding = bytearray(whole)
         if look is envelope.check and entry.seq - 1 in found:
             prove(entry, found[entry.seq - 1].digest, proof)  # or is the keyframe to blame?
-        for entry, stored, content in reversed(deltas):
-            encoding = self._patched(entry, content, encoding)
-            proof = stored.proof_with(proof)
-            if proof != stored.proof and (look is envelope.check or entry is newest):
+        return self._built(first, deltas, look is envelope.check), deltas[0][1].flags
+
+    def _before(
+        self, entry: Entry, stored: Stored, look: Callable[[Entry], Stored]
+    ) -> dict[int, Entry]:
+        """What a delta builds on: the links back to its landmark, or all landmarks of a span."""
+        run, seq = entry.run, entry.seq
+        base, landmark, _ = envelope.bearings_of(entry, stored)
+        trail = bearings.trail(seq, stored.content)
+        if len(trail) > 1 and look is not envelope.check:
+            places = [(run, before) for before in trail[:MAX_SPANS]]
+            return {e.seq: e for e in self.store.entries_at(places, bodies=True)}
+        first = min(landmark, base)
+        return self._range(run, first - 1 if look is envelope.check else first, base)
+
+    def _built(
+        self, first: Landmark, deltas: list[tuple[Entry, Stored, int, int]], check: bool
+    ) -> Chain:
+        """The state that these deltas, the newest first, make of the first landmark."""
+        newest = deltas[0][0]
+        landmark, proof, last = first, first.proof, deltas[0][2]
+        links = link_bytes = 0
+        encoding = bytearray(first.encoding)
+        for entry, stored, near, at in reversed(deltas):
+            encoding = self._patched(entry, stored, at, encoding)
+            proof = envelope.prove(stored.flags, stored.content, proof)
+            if proof != stored.proof and (check or entry is newest):
                 reason = "its content, or a state that it builds on, is not what was written"
-                raise CheckpointCorruptedError(run, entry.seq, reason)
-            if content.landmark == entry.seq:
-                held = bytes(encoding) if entry.seq == last_landmark else b""
-                landmark = landmark.span(entry.seq, held, proof, len(entry.body))
+                raise CheckpointCorruptedError(entry.run, entry.seq, reason)
+            if near == entry.seq:
+                held = bytes(encoding) if near == last else b""
+                landmark = landmark.span(near, held, proof, len(entry.body))
                 links = link_bytes = 0
             else:
                 links += 1
                 link_bytes += len(entry.body)
         state = bytes(encoding) if links else landmark.encoding
-        return Chain(state, proof, newest.kind, landmark, links, link_bytes), deltas[0][1].flags
+        return Chain(state, proof, newest.kind, landmark, links, link_bytes)
 
-    def applied(self, entry: Entry, content: Content, base: bytes = b"") -> bytes:
+    def applied(self, entry: Entry, stored: Stored, base: bytes = b"") -> bytes:
         """The state that an entry's content is, or makes of the one that it is a change to."""
-        if content.is_delta:
-            return bytes(self._patched(entry, content, bytearray(base)))
-        return bytes(self._checked(entry, content.payload))
+        if stored.is_delta:
+            at = envelope.bearings_of(entry, stored)[2]
+            return bytes(self._patched(entry, stored, at, bytearray(base)))
+        return bytes(self._checked(entry, envelope.unseal(entry, stored, self.opens)))
 
-    def _patched(self, entry: Entry, content: Content, encoding: bytearray) -> bytearray:
+    def _patched(self, entry: Entry, stored: Stored, at: int, encoding: bytearray) -> bytearray:
+        change = envelope.unseal(entry, stored, self.opens, at, encoding)
         try:
-            patched = delta.apply(encoding, content.payload, entry.size)
+            return delta.apply(encoding, change, entry.size)
         except ValueError as error:
             raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
-        self._checked(entry, patched)
-        return patched
 
     def _is_rewritten(self, entry: Entry) -> bool:
         """Whether it has another body by now, as what it built on was deleted."""

@@ -53,5 +53,5 @@ class SealedView(StoreView):
         found = super().listed(where, before=before, limit=limit)
         return [(row, self._readable(head)) for row, head in found]
 
-    def entries_at(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
-        return list(map(self._readable, super().entries_at(places)))
+    def entries_at(self, places: Sequence[tuple[str, int]], *, bodies: bool = False) -> list[Entry]:
+        return list(map(self._readable, super().entries_at(places, bodies=bodies)))

@@ -76,8 +76,8 @@ class StoreView(Store):
     def row(self, run: str) -> RunHead | None:
         return self.beneath.row(run)
 
-    def entries_at(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
-        return self.beneath.entries_at(places)
+    def entries_at(self, places: Sequence[tuple[str, int]], *, bodies: bool = False) -> list[Entry]:
+        return self.beneath.entries_at(places, bodies=bodies)
 
     def due(
         self, now: int, *, flows: Collection[str] | None = None, limit: int = PAGE

@@ -78,6 +78,8 @@ class ListingContract:
         many = [("a", seq) for seq in range(-250, 250)]
         assert [item.seq for item in sorted(store.entries_at(many))] == [0, 1, 2, 3]
         assert store.entries_at([]) == []
+        found = store.entries_at([("a", 1), ("a", 2)], bodies=True)
+        assert [(item.seq, item.body) for item in sorted(found)] == [(1, b"x"), (2, b"x")]
 
     def test_statistics_are_those_of_the_journals(self, store: Store) -> None:
         for entries in _history(random.Random(4)):  # noqa: S311 - the same each time

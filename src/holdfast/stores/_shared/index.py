@@ -75,13 +75,19 @@ class IndexedTableStore(TableStore):
         found = self._rows(query, (run,))
         return as_head(found[0]) if found else None
 
-    def entries_at(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
+    def entries_at(self, places: Sequence[tuple[str, int]], *, bodies: bool = False) -> list[Entry]:
         found: list[Entry] = []
+        body, mark = "e.body" if bodies else self._empty, self._mark
         for at in range(0, len(places), _AT_ONCE):
-            page = places[at : at + _AT_ONCE]
-            each = " OR ".join([f"(e.run = {self._mark} AND e.seq = {self._mark})"] * len(page))
-            query = f"SELECT {NO_BODY}, {self._empty} FROM {self._entries} AS e WHERE {each}"  # noqa: S608
-            found += self._found(query, [value for place in page for value in place])
+            runs: dict[str, list[int]] = {}
+            for run, seq in places[at : at + _AT_ONCE]:
+                runs.setdefault(run, []).append(seq)
+            each = " OR ".join(
+                f"(e.run = {mark} AND e.seq IN ({', '.join([mark] * len(seqs))}))"
+                for seqs in runs.values()
+            )
+            query = f"SELECT {NO_BODY}, {body} FROM {self._entries} AS e WHERE {each}"  # noqa: S608
+            found += self._found(query, [v for run, seqs in runs.items() for v in (run, *seqs)])
         return found
 
     def due(

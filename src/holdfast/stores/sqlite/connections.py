@@ -24,6 +24,7 @@ from holdfast.stores.sqlite.files import OpenFiles
 from holdfast.stores.sqlite.schema import check_version, make_file, prepare
 
 MAX_READERS: Final = 4
+_FIRST_READS: Final = 8  # that have no connection of their own
 _OPENING_MILLISECONDS: Final = 10_000  # many processes may create the schema at once
 _FOR_GOOD: Final = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 _FORK_SECONDS: Final = 60.0  # longer than a commit= may take
@@ -52,6 +53,7 @@ class Connections:
         self._busy_seconds = busy_seconds
         self._writer: sqlite3.Connection | None = None
         self._readers: list[sqlite3.Connection] = []  # those that rest; others are in use
+        self._first_reads = _FIRST_READS
         self._reading = 0
         self._epoch = 0  # which files the readers have open
         self._closed = False
@@ -244,10 +246,18 @@ class Connections:
 
     @contextmanager
     def reader(self) -> Iterator[sqlite3.Connection]:
-        """Lend a reading connection."""
+        """Lend a reading connection: at first the writing one, if it rests.
+
+        To open another, which has to read the schema, takes longer than what a short program reads.
+        """
         if (own := self.block_of_thread) is not None:
             with self.translated:
                 yield own
+            return
+        if self._first_reads and not self.write_lock.locked():
+            self._first_reads -= 1
+            with self._resting_writer() as writer:
+                yield writer
             return
         if time.monotonic() >= self._look_at:
             self._look_for_readers()
@@ -272,6 +282,17 @@ class Connections:
                 self._reading -= 1
                 if db is not None:
                     self._rest(db, epoch)
+
+    @contextmanager
+    def _resting_writer(self) -> Iterator[sqlite3.Connection]:
+        with self.write_lock, self.translated:
+            db = self.writer()
+            roll_back(db)
+            try:
+                yield db
+            except BaseException:
+                self._discard(db)  # its statement may still hold a snapshot
+                raise
 
     def _rest(self, reader: sqlite3.Connection, epoch: int) -> None:
         if self._closed or epoch != self._epoch or len(self._readers) >= MAX_READERS:
@@ -339,6 +360,11 @@ class Connections:
 
     def distrusted(self, db: sqlite3.Connection, run: str, error: sqlite3.Error) -> Exception:
         """The error for a failed commit: the rows may be there, so use another connection."""
+        self._discard(db)
+        return OutcomeUnknownError(run, str(error))
+
+    def _discard(self, db: sqlite3.Connection) -> None:
+        """Have the next use open other connections."""
         self.generation += 1
         self._look_at = 0.0
         with suppress(sqlite3.Error):
@@ -347,7 +373,6 @@ class Connections:
             self._writer = None
             self._drop_readers()
             db.close()
-        return OutcomeUnknownError(run, str(error))
 
     def _translate(self, error: sqlite3.Error) -> HoldfastError:
         self._look_at = 0.0
