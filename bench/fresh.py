@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Final
 
 from bench.clock import MS, clocked
@@ -29,6 +29,7 @@ from bench.peers import ENGINES
 HOME: Final = Path(__file__).parents[1]
 """Where `python -m bench...` is run."""
 SHORT: Final = 10  # steps; longer runs are killed in their last one
+_WRITTEN: Final = 1.0  # seconds, after which what a long run saved without waiting is written
 
 _KINDS: Final[dict[str, type[Engine]]] = {**ENGINES, "holdfast, graph": HoldfastGraph}
 
@@ -161,6 +162,8 @@ def _noting(path: Path, steps: int, *, deadly: bool) -> Job:
 
     def work(number: int) -> State:
         if deadly and number == _deadly(steps):
+            if steps > SHORT:
+                sleep(_WRITTEN)  # else a resume would execute steps, too, and some more than others
             os.kill(os.getpid(), signal.SIGKILL)
         if steps <= SHORT:
             with _notes(path).open("a") as notes:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast.codec import chain, envelope, values
+from holdfast.codec import bearings, chain, envelope, values, varint
 from holdfast.kernel import rewriting
 from holdfast.kernel.reader import Reader
 from holdfast.model import Entry
@@ -141,6 +141,52 @@ def test_a_load_reads_few_entries_however_long_the_run_is() -> None:
     assert loaded is not None
     assert loaded.state == state
     assert counting.read_so_far <= 2 + chain.MAX_LINKS + chain.MAX_SPANS
+
+
+class Asked(MemoryStore):
+    """How often it was asked."""
+
+    questions = 0
+
+    def read(self, run: str, **options: Any) -> list[Entry]:
+        self.questions += 1
+        return super().read(run, **options)
+
+    def entries_at(self, places: Any, *, bodies: bool = False) -> list[Entry]:
+        before = self.questions
+        found = super().entries_at(places, bodies=bodies)
+        self.questions = before + 1
+        return found
+
+
+def test_a_load_asks_the_store_as_often_however_many_landmarks_there_are() -> None:
+    for listed in (True, False):
+        asked = {}
+        for spans in (3, 20):
+            store, rng = Asked(), random.Random("asked")
+            state = grown(rng, [])
+            of_span = bearings.of_span if listed else _unlisted
+            with (
+                patch.multiple(chain, MAX_LINKS=2, SMALL_STATE=64),
+                patch.object(bearings, "of_span", of_span),
+                hf.SyncCheckpointer(store) as cp,
+            ):
+                for _ in range(3 * spans):
+                    state = grown(rng, state)
+                    cp.save("run", state)
+            store.questions = 0
+            loaded = hf.SyncCheckpointer(store).load("run")
+            assert loaded is not None
+            assert loaded.state == state
+            asked[spans] = store.questions
+        assert (asked[3] == asked[20]) == listed
+
+
+def _unlisted(seq: int, trail: Any) -> bytes:
+    """The bearings of spans as the first files of this version have them."""
+    out = bytearray()
+    varint.put(out, seq - trail[0])
+    return bytes(out) + b"\0"
 
 
 def test_a_state_that_only_grows_is_not_stored_whole_again() -> None:

@@ -2,17 +2,20 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from holdfast.changes import ANY_RUN, Change
 from holdfast.errors import (
+    CheckpointCorruptedError,
     SchemaError,
     StoreError,
     StoreUnavailableError,
@@ -232,3 +235,51 @@ def test_in_a_restored_backup_any_run_may_have_changed(tmp_path: Path) -> None:
         assert found == [ANY_RUN]
         store.append([entry("b", 0), entry("b", 1, status="paused")])
         assert store.poll(mark)[1] == [Change("b", 1, "paused")]
+
+
+def test_a_program_that_reads_little_opens_one_connection(path: Path) -> None:
+    with closing(SQLiteStore(path)) as store:
+        store.append([entry("run", 0)])
+    with closing(SQLiteStore(path)) as store, _counted_connections(store) as opened:
+        assert len(store.read("run")) == len(store.read("run")) == 1
+        assert not opened
+        for _ in range(20):
+            store.read("run")
+        assert len(opened) == 1, "one that reads on gets one that no save waits for"
+
+
+def test_nobody_waits_for_a_transaction_to_read(path: Path) -> None:
+    with closing(SQLiteStore(path)) as store, _counted_connections(store) as opened:
+        store.append([entry("run", 0)])
+        with ThreadPoolExecutor(1) as others, store.together():
+            store.append([entry("run", 1)])
+            assert len(others.submit(store.read, "run").result(timeout=60)) == 1
+        assert len(opened) == 1
+        assert len(store.read("run")) == 2
+
+
+def test_a_read_that_fails_leaves_nothing_open_in_the_way_of_saves(path: Path) -> None:
+    with closing(SQLiteStore(path)) as store:
+        store.append([entry("run", seq) for seq in range(3)])
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE holdfast_entries SET step = CAST(x'ff' AS TEXT) WHERE seq = 1")
+    with closing(SQLiteStore(path)) as store:
+        with pytest.raises(CheckpointCorruptedError):
+            store.read("run")
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute("UPDATE holdfast_entries SET step = NULL WHERE seq = 1")
+        assert store.append([entry("run", 3)]) == [True]
+        assert len(store.read("run")) == 4
+
+
+@contextmanager
+def _counted_connections(store: SQLiteStore) -> Iterator[list[sqlite3.Connection]]:
+    opened: list[sqlite3.Connection] = []
+    connect = store._db._connect
+
+    def counted() -> sqlite3.Connection:
+        opened.append(connect())
+        return opened[-1]
+
+    with patch.object(store._db, "_connect", counted):
+        yield opened

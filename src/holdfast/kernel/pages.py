@@ -36,8 +36,8 @@ def entries_of(
             found = found if erased else _no_tombstone(found)
         if newest_first:
             yield from _gap_above(store, run, last, after, seq)
-        elif not erased:
-            yield from _missing(run, range((-1 if last is None else max(last, -1)) + 1, seq))
+        elif not erased and seq != (due := 0 if last is None or last < 0 else last + 1):
+            yield from _missing(run, range(due, seq))
         yield found
         last = seq
         if newest_first and erased:

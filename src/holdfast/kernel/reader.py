@@ -47,6 +47,8 @@ class Reader(BranchReader):
         stored = envelope.glance(self.bounded(entry))
         if stored.is_delta:
             return self.chain(entry.run, entry.seq, entry).encoding
+        if not stored.flags and not self.is_readable:
+            return bytes(self._checked(entry, stored.content))
         encoding = self.applied(entry, stored)
         return self.in_form(entry.run, entry.seq, encoding, stored.flags)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from holdfast.codec.meta import Meta
 from holdfast.engine.program import Migrated
 from holdfast.engine.resume.history import History
 from holdfast.engine.run.failures import failure_in
@@ -46,6 +47,7 @@ class Replay:
         self._migrated: set[str] = set()  # results that the flow has not asked for
         self._loose: set[str] = set()  # may be asked for or not
         self.shifted: set[str] = set()  # may be another step now, unless its arguments are the same
+        self._said: dict[Meta, tuple[Any, ...]] = {}  # by results that say alike
 
     def read(self, history: History, version: str, migrations: Migrations | None) -> None:
         """Read what a run recorded, migrated to this version of its flow.
@@ -91,9 +93,14 @@ class Replay:
         key, found = str(entry.step), self.found
         if entry.kind == Kind.RESULT:
             meta, arguments = history.meta_of_result(entry)
-            value, said = history.value(entry), (meta.called_with, meta.built, meta.copied)
-            found[key] = Recorded(meta.kind, value, entry.seq, arguments, *said)
-            if meta.is_to_undo:
+            said = self._said.get(meta)
+            if said is None:
+                said = (meta.kind, meta.called_with, meta.built, meta.copied, meta.is_to_undo)
+                self._said[meta] = said
+            kind, called_with, built, copied, undoable = said
+            parts = (kind, history.value(entry), entry.seq, arguments, called_with, built, copied)
+            found[key] = Recorded(*parts)
+            if undoable:
                 self.undoable.add(key)
             return
         meta = history.meta(entry)
