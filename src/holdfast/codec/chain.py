@@ -8,6 +8,7 @@ what changed in it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from holdfast.codec import bearings, delta, envelope
@@ -32,12 +33,17 @@ class Landmark(NamedTuple):
     """A state that later ones are stored as changes to: a keyframe, or a span since another."""
 
     seq: int
-    encoding: bytes
+    encoding: bytes | Callable[[], bytes]  # or what puts it together: few who load a state need it
     proof: bytes
     key_bytes: int  # of the keyframe that it goes back to, as stored
     key_size: int  # and of the state that it holds
     span_bytes: int = 0
     trail: tuple[int, ...] = ()  # the seqs of the landmarks before it, the nearest first
+
+    @property
+    def state(self) -> bytes:
+        """The encoded state."""
+        return self.encoding() if callable(self.encoding) else self.encoding
 
     def span(self, seq: int, encoding: bytes, proof: bytes, size: int) -> Landmark:
         """The landmark that a span of so many bytes makes of a later state."""
@@ -62,8 +68,11 @@ class Chain(NamedTuple):
 
     def weight(self) -> int:
         """How many bytes it keeps in memory."""
-        shared = self.landmark.encoding is self.encoding
-        return len(self.encoding) + (0 if shared else len(self.landmark.encoding))
+        held = self.landmark.encoding
+        if held is self.encoding:
+            return len(self.encoding)
+        parts = self.landmark.key_bytes + self.landmark.span_bytes
+        return len(self.encoding) + (2 * parts if callable(held) else len(held))
 
     def link(
         self, base: int, kind: str, seq: int, encoding: bytes, guard: Guard | None, shrink: bool
@@ -88,11 +97,12 @@ class Chain(NamedTuple):
         before = self.landmark
         if kind != Kind.CHECKPOINT or not self.links or len(before.trail) >= MAX_SPANS:
             return None
-        change = delta.diff(before.encoding, encoding, SPAN_SPLICES)
+        old = before.state
+        change = delta.diff(old, encoding, SPAN_SPLICES)
         if change is None:
             return None
         where = bearings.of_span(seq, (before.seq, *before.trail))
-        packed = envelope.delta(where, change, before.encoding, before.proof, guard, shrink=shrink)
+        packed = envelope.delta(where, change, old, before.proof, guard, shrink=shrink)
         landmark = before.span(seq, encoding, packed.proof, len(packed.content))
         if landmark.span_bytes > SPANS_WORTH * before.keyframe_now(encoding):
             return None

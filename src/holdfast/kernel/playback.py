@@ -48,7 +48,7 @@ class Playback:
 
     def _begin_at(self, run: str, seq: int) -> None:
         chain, _ = self._reader.chain_as_stored(run, seq)
-        self._held = {chain.landmark.seq: chain.landmark.encoding, seq: chain.encoding}
+        self._held = {chain.landmark.seq: chain.landmark.state, seq: chain.encoding}
 
 
 class Branch:

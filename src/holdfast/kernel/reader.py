@@ -18,6 +18,8 @@ from holdfast.keys.sealing import Sealer
 from holdfast.model import HIDDEN, Entry, Kind, Status, is_passing
 from holdfast.store import PAGE, RunFilter, Store
 
+_Delta = tuple[Entry, Stored, int, int]  # its landmark, and where its change begins
+
 _ANY: Final = (None, Status.DELETED.value)  # of heads; deleted ones are listed only if asked for
 
 
@@ -92,7 +94,7 @@ class Reader(BranchReader):
         if entry is None:
             raise CheckpointCorruptedError(run, seq, "the state it builds on is gone")
         newest = entry
-        deltas: list[tuple[Entry, Stored, int, int]] = []
+        deltas: list[_Delta] = []
         found: dict[int, Entry] = {}
         stored = look(self.bounded(entry))
         while stored.flags & wrapping.DELTA:
@@ -132,29 +134,29 @@ class Reader(BranchReader):
         first = min(landmark, base)
         return self._range(run, first - 1 if look is envelope.check else first, base)
 
-    def _built(
-        self, first: Landmark, deltas: list[tuple[Entry, Stored, int, int]], check: bool
-    ) -> Chain:
+    def _built(self, first: Landmark, deltas: list[_Delta], check: bool) -> Chain:
         """The state that these deltas, the newest first, make of the first landmark."""
         newest = deltas[0][0]
-        landmark, proof, last = first, first.proof, deltas[0][2]
-        links = link_bytes = 0
-        encoding = bytearray(first.encoding)
-        for entry, stored, near, at in reversed(deltas):
+        landmark, proof = first, first.proof
+        encoding, built = bytearray(first.state), list[_Delta]()
+        for one in reversed(deltas):
+            entry, stored, near, at = one
             encoding = self._patched(entry, stored, at, encoding)
             proof = envelope.prove(stored.flags, stored.content, proof)
             if proof != stored.proof and (check or entry is newest):
                 reason = "its content, or a state that it builds on, is not what was written"
                 raise CheckpointCorruptedError(entry.run, entry.seq, reason)
             if near == entry.seq:
-                held = bytes(encoding) if near == last else b""
-                landmark = landmark.span(near, held, proof, len(entry.body))
-                links = link_bytes = 0
-            else:
-                links += 1
-                link_bytes += len(entry.body)
-        state = bytes(encoding) if links else landmark.encoding
-        return Chain(state, proof, newest.kind, landmark, links, link_bytes)
+                built.append(one)
+                landmark = landmark.span(near, b"", proof, len(entry.body))
+        state, links = bytes(encoding), deltas[: len(deltas) - len(built)]
+        if not links:
+            landmark = landmark._replace(encoding=state)
+        elif built:  # which only a save has a use for, and only every `MAX_LINKS` saves
+            spans = deltas[len(links) :]
+            landmark = landmark._replace(encoding=lambda: self._built(first, spans, check).encoding)
+        link_bytes = sum(len(entry.body) for entry, *_ in links)
+        return Chain(state, proof, newest.kind, landmark, len(links), link_bytes)
 
     def applied(self, entry: Entry, stored: Stored, base: bytes = b"") -> bytes:
         """The state that an entry's content is, or makes of the one that it is a change to."""
