@@ -154,10 +154,6 @@ def prove(flags: int, content: bytes, base: bytes = b"") -> bytes:
     """The proof of a content; `base` is the proof of the state that a delta changes."""
     if not content and not base:
         return _OF_NOTHING[flags]
-    if len(content) < _RELEASES - PROOF:
-        digest = _EMPTY.copy()
-        digest.update(_BYTE[flags] + base + content)
-        return digest.digest()
     if len(content) <= 8 * _RELEASES:
         return _sha256(_BYTE[flags] + base + content)
     digest = _EMPTY.copy()

@@ -33,9 +33,7 @@ LOOK_SECONDS = 0.05  # before a transaction or a read; after a commit always
 LARGE_WAL: Final = 16 << 20  # bytes; SQLite itself begins to empty it at 4 MB
 _SHRINKING_MILLISECONDS: Final = 20  # that readers may hold it up, and saves with it
 
-_BLOCK_CACHE: Final = (
-    32 << 10
-)  # KB of pages: blocks write all over the file, and to all of the index
+_BLOCK_CACHE: Final = 32 << 10  # KB of pages: blocks write all over the file and its index
 
 _inherited: list[object] = []
 """Connections of the parent process, which this one must neither use nor close."""
@@ -246,18 +244,15 @@ class Connections:
 
     @contextmanager
     def reader(self) -> Iterator[sqlite3.Connection]:
-        """Lend a reading connection: at first the writing one, if it rests.
-
-        To open another, which has to read the schema, takes longer than what a short program reads.
-        """
+        """Lend a reading connection: at first the writing one, as to open another takes longer."""
         if (own := self.block_of_thread) is not None:
             with self.translated:
                 yield own
             return
         if self._first_reads and not self.write_lock.locked():
             self._first_reads -= 1
-            with self._resting_writer() as writer:
-                yield writer
+            with self.write_lock, self.translated:
+                yield from self._lent_writer()
             return
         if time.monotonic() >= self._look_at:
             self._look_for_readers()
@@ -283,16 +278,14 @@ class Connections:
                 if db is not None:
                     self._rest(db, epoch)
 
-    @contextmanager
-    def _resting_writer(self) -> Iterator[sqlite3.Connection]:
-        with self.write_lock, self.translated:
-            db = self.writer()
-            roll_back(db)
-            try:
-                yield db
-            except BaseException:
-                self._discard(db)  # its statement may still hold a snapshot
-                raise
+    def _lent_writer(self) -> Iterator[sqlite3.Connection]:
+        db = self.writer()
+        roll_back(db)
+        try:
+            yield db
+        except BaseException:
+            self._discard(db)  # its statement may still hold a snapshot
+            raise
 
     def _rest(self, reader: sqlite3.Connection, epoch: int) -> None:
         if self._closed or epoch != self._epoch or len(self._readers) >= MAX_READERS:
