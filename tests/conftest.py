@@ -3,6 +3,7 @@ from __future__ import annotations
 import atexit
 import gc
 import itertools
+import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -100,6 +101,7 @@ def pytest_configure() -> None:
     such as a damaged body, it would look for it for hours."""
     for name in ("CI", "BUILD_NUMBER"):
         os.environ.pop(name, None)
+    multiprocessing.set_forkserver_preload(["tests.servers.children", "holdfast.testing.contract"])
     gc.disable()  # until everything is collected: it would look at all of it, again and again
 
 

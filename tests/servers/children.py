@@ -18,7 +18,6 @@ from tests import faults
 from tests.waiting import join
 
 processes: Final = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload([__name__])
 
 with hf.SyncCheckpointer("memory://") as _first:  # holdfast imports most of itself when it is used
     _first.save("run", 0)

@@ -340,9 +340,9 @@ def _in_threads(work: Sequence[Callable[[], _T]]) -> list[_T]:
 
 
 def _in_processes(work: Sequence[Callable[[], _T]]) -> list[_T]:
-    spawn = multiprocessing.get_context("spawn")
-    barrier = spawn.Barrier(len(work))
-    with ProcessPoolExecutor(len(work), spawn, _set_barrier, (barrier,)) as pool:
+    server = multiprocessing.get_context("forkserver")  # they share nothing with this process
+    given = server.Barrier(len(work)), dict(os.environ)  # the server has the one it began with
+    with ProcessPoolExecutor(len(work), server, _set_up, given) as pool:
         return _results([pool.submit(_start_together, part) for part in work])
 
 
@@ -358,9 +358,10 @@ def _open_and(opener: Callable[[], Store], work: Callable[..., _T], *arguments: 
 _barrier: Barrier
 
 
-def _set_barrier(barrier: Barrier) -> None:
+def _set_up(barrier: Barrier, environment: dict[str, str]) -> None:
     global _barrier
     _barrier = barrier
+    os.environ.update(environment)
 
 
 def _start_together(work: Callable[[], _T]) -> _T:
