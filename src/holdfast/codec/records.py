@@ -58,7 +58,11 @@ def made(kind: Any, *args: Any, **fields: Any) -> Any:
     try:
         return kind(*args, **fields)
     except Exception as error:
-        raise Misplaced(f"{kind.__name__} refused the stored data: {error}") from error
+        raise _refused(kind, error) from error
+
+
+def _refused(kind: Any, error: Exception) -> Misplaced:
+    return Misplaced(f"{kind.__name__} refused the stored data: {error}")
 
 
 def is_made(kind: type, stored: type, data: object) -> bool:
@@ -153,7 +157,10 @@ def _dataclass(kind: Any, types: Fields) -> Convert:
             check(data)
         given = types.convert(data)
         if not set_later:
-            return made(kind, **given)
+            try:
+                return kind(**given)  # as `made` does: the state of every step comes this way
+            except Exception as error:
+                raise _refused(kind, error) from error
         later = {key: given.pop(key) for key in set_later if key in given}
         revived = made(kind, **given)
         for key, item in later.items():

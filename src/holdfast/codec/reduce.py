@@ -6,6 +6,7 @@ import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sized
 from contextlib import suppress
 from enum import Enum
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ from holdfast.codec.registry import BY_TYPE, FAMILIES, Coded, codec_for, registe
 from holdfast.codec.scalars import SCALARS, plain_scalar
 from holdfast.codec.secrets import Encrypted, Locked, Secret, Withheld
 from holdfast.errors import ReviveError
+
+_FIELDS: Final = "__dataclass_fields__"
 
 MAX_DEPTH: Final = 255
 """How deep lists, dicts, objects, ... may be nested.
@@ -240,6 +243,8 @@ def _reduce_other(value: Any) -> Any:
     codec = registered(kind) if kind in BY_TYPE or FAMILIES else None
     if codec is not None:
         return [_CODED, codec.name, codec.data_of(value)]
+    if _is_plain_dataclass(kind):
+        return {name: getattr(value, name) for name in stored_fields(kind)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, str):
@@ -256,7 +261,7 @@ def _reduce_other(value: Any) -> Any:
         if hasattr(kind, "__pydantic_complete__"):
             return value.model_dump(round_trip=True)
         return value.model_dump()
-    if hasattr(kind, "__dataclass_fields__"):
+    if hasattr(kind, _FIELDS):
         return {name: getattr(value, name) for name in stored_fields(kind)}
     codec = codec_for(kind)  # one of holdfast's own
     if codec is not None:
@@ -268,6 +273,13 @@ def _reduce_other(value: Any) -> Any:
     if plain_value is None:
         raise Misplaced(_refusal(value))
     return plain_value
+
+
+@lru_cache(maxsize=1024)
+def _is_plain_dataclass(kind: type) -> bool:
+    """Whether it is a dataclass and nothing else: most states are, and need no further look."""
+    kinds = kind.__mro__[:-1]
+    return bool(kinds) and not hasattr(kind, "model_dump") and all(hasattr(k, _FIELDS) for k in kinds)
 
 
 def _refusal(value: object) -> str:

@@ -109,7 +109,7 @@ def decode(data: bytes | bytearray | memoryview, sources: Sources | None = None)
     was withheld by its path it is asked here, and `SecretMissingError` raised if it has none.
     """
     try:
-        return _decode(data, _MARKS, _Opening(data, sources or _NO_SOURCES))
+        return _decode(data, _MARKS, sources or _NO_SOURCES)
     except UnknownCodec as unknown:
         raise UnknownCodecError(unknown.path("state"), unknown.reason, unknown.codec) from None
     except Misplaced as misplaced:
@@ -122,7 +122,7 @@ def decode_data(data: bytes | bytearray | memoryview) -> Any:
     Secrets have no value then, and what is withheld or encrypted comes as `Withheld` or
     `Encrypted`. `encode` makes the same bytes of it again.
     """
-    return _decode(data, _DATA_MARKS, _as_data)
+    return _decode(data, _DATA_MARKS, None)
 
 
 def _come_back(data: bytes) -> Any:
@@ -136,9 +136,9 @@ def _come_back(data: bytes) -> Any:
 def _decode(
     data: bytes | bytearray | memoryview,
     known: dict[int, _Mark],
-    hidden: Callable[[int, bytes], object],
+    sources: Sources | None,
 ) -> Any:
-    met = _Exts(known, hidden)
+    met = _Exts(data, known, sources)
     try:
         framed = b"".join((b"\x92", data, _END))
         value, end = unpackb(framed, ext_hook=met.revive, option=ormsgpack.OPT_NON_STR_KEYS)
@@ -169,9 +169,10 @@ class _Exts:
     marked = False
     problem: HoldfastError | str | None = None  # the first
 
-    def __init__(self, known: dict[int, _Mark], hidden: Callable[[int, bytes], object]) -> None:
+    def __init__(self, data: object, known: dict[int, _Mark], sources: Sources | None) -> None:
+        self._data = data
         self._known = known
-        self._hidden = hidden
+        self._sources = sources  # of what is not in the data; None leaves it as data
 
     def revive(self, code: int, payload: bytes) -> object:
         mark = self._known.get(code)
@@ -179,7 +180,11 @@ class _Exts:
             self.marked = True
             return mark
         try:
-            return self._hidden(code, payload) if code in _HIDDEN else _UNPACK[code](payload)
+            if code not in _HIDDEN:
+                return _UNPACK[code](payload)
+            if self._sources is None:
+                return _as_data(code, payload)
+            return _Opening(self._data, self._sources)(code, payload)
         except HoldfastError as error:
             self.problem = self.problem or error
             raise
