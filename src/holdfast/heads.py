@@ -7,6 +7,7 @@ that appends an entry; `fold` makes it anew. Most entries change no row, and cos
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -39,7 +40,7 @@ ASKS: Final = (Kind.QUESTION.value, Kind.ANSWER.value, Kind.REQUEST.value)
 
 _MAY_CHANGE: Final = frozenset({*ASKS, Kind.TOMBSTONE.value})
 
-_FACTS: Final = ('"holder"', '"due"', '"questions"', '"labels"', '"parent"')
+_FACTS: Final = re.compile('"(?:holder|due|questions|labels|parent)"')
 _LARGEST_META: Final = 4 << 20
 _MOST: Final = 1 << 63
 
@@ -227,29 +228,23 @@ def _change(entry: Entry) -> RowChange:
     questions = _number(facts.get("questions"))
     opens = entry.kind == Kind.OPEN
     row = RunHead(
-        run=entry.run,
-        opened=entry.at,
-        changed=entry.at,
-        status=entry.status,
-        flow=entry.flow,
-        thread=entry.thread,
-        owner=entry.owner,
-        parent=_parent(entry.run, facts.get("parent")) if opens else None,
-        holder=(_text(facts.get("holder")) or UNKNOWN) if held else None,
-        due=due,
-        questions=max(0, questions or 0),
-        labels=_labels(facts.get("labels")) if opens else (),
-        seq=entry.seq,
-    )
-    return RowChange(
         entry.run,
-        False,
-        row,
+        entry.at,
+        entry.at,
+        entry.status,
+        entry.flow,
+        entry.thread,
+        entry.owner,
+        _parent(entry.run, facts.get("parent")) if opens else None,
+        (_text(facts.get("holder")) or UNKNOWN) if held else None,
+        due,
+        max(0, questions or 0),
+        _labels(facts.get("labels")) if opens else (),
         entry.seq,
-        keeps_holder=not begins,
-        keeps_due=not begins and due is None,
-        keeps_questions=questions is None and not (begins and entry.status in _OVER),
     )
+    keeps_due = not begins and due is None
+    keeps_questions = questions is None and not (begins and entry.status in _OVER)
+    return RowChange(entry.run, False, row, entry.seq, not begins, keeps_due, keeps_questions)
 
 
 def _joined(first: RowChange | None, then: RowChange) -> RowChange:
@@ -272,7 +267,7 @@ def _joined(first: RowChange | None, then: RowChange) -> RowChange:
 def _facts(entry: Entry) -> dict[str, Any]:
     """The metadata, if it can be read and says anything of what the index keeps."""
     text = entry.meta
-    if not text or len(text) > _LARGEST_META or not any(fact in text for fact in _FACTS):
+    if not text or len(text) > _LARGEST_META or not _FACTS.search(text):
         return {}
     try:
         found = json.loads(text)

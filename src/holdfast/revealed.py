@@ -12,7 +12,7 @@ import json
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from contextvars import ContextVar
 from enum import Enum
 from typing import Any, Final
@@ -95,18 +95,18 @@ def note(value: object, name: str) -> Revealed:
     return known
 
 
-@contextmanager
-def executing() -> Iterator[None]:
-    """Keep in mind what is revealed here until the block ends: a run is executed in it."""
-    kept = _Kept()
-    token = _OF_RUN.set(kept)
-    try:
-        yield
-    finally:
-        kept.over = True
-        kept.values.clear()
+class Executing:
+    """Keeps in mind what is revealed here until the block ends: a run is executed in it."""
+
+    def __enter__(self) -> None:
+        self._kept = _Kept()
+        self._token = _OF_RUN.set(self._kept)
+
+    def __exit__(self, *_: object) -> None:
+        self._kept.over = True
+        self._kept.values.clear()
         with suppress(ValueError):  # a stream may end in another context than it began in
-            _OF_RUN.reset(token)
+            _OF_RUN.reset(self._token)
 
 
 def scrubbed(text: str) -> str:

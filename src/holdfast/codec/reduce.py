@@ -279,7 +279,9 @@ def _reduce_other(value: Any) -> Any:
 def _is_plain_dataclass(kind: type) -> bool:
     """Whether it is a dataclass and nothing else: most states are, and need no further look."""
     kinds = kind.__mro__[:-1]
-    return bool(kinds) and not hasattr(kind, "model_dump") and all(hasattr(k, _FIELDS) for k in kinds)
+    return (
+        bool(kinds) and not hasattr(kind, "model_dump") and all(hasattr(k, _FIELDS) for k in kinds)
+    )
 
 
 def _refusal(value: object) -> str:

@@ -8,7 +8,15 @@ import inspect
 import os
 import threading
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from holdfast.engine.effects import Effect
@@ -55,11 +63,11 @@ def has_loop_to_itself() -> bool:
     return loop_runs_here() and asyncio.current_task() in _MAIN
 
 
-def check_options(verb: str, options: Iterable[str], known: Iterable[str]) -> None:
+def check_options(verb: str, options: Iterable[str], known: Collection[str]) -> None:
     """Raise `TypeError` for options that are not known, saying which was probably meant."""
-    names = list(known)
     for name in options:
-        if name not in names:
+        if name not in known:
+            names = list(known)
             meant = _probably_meant(name, names)
             advice = f"did you mean {meant!r}?" if meant else f"it takes {', '.join(names)}"
             raise TypeError(f"{verb} has no option {name!r}; {advice}")

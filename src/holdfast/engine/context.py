@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from holdfast.engine import events as ev
 from holdfast.errors import CheckpointNotFoundError
-from holdfast.kernel.core import Core
 from holdfast.operations import listing, reading
 
 if TYPE_CHECKING:
     import asyncio
 
     from holdfast.engine.effects import Effect, Pending
-    from holdfast.engine.options import Options
+    from holdfast.engine.run.loop import Run
     from holdfast.evidence import Evidence, EvidencePack
 
 T = TypeVar("T")
@@ -39,12 +38,8 @@ class StepInfo:
     epoch: int = 0  # the seq of the rollback that the run continued from, if any
     flow: str = ""
     birth: str = field(default="", repr=False)  # of the run: another has the same id later
-    _tell: Callable[[ev.Event], None] | None = field(default=None, repr=False, compare=False)
-    _stopping: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
-    _core: Core | None = field(default=None, repr=False, compare=False)
+    _run: Run | None = field(default=None, repr=False, compare=False)  # None in another process
     _claimed: list[Any] | None = field(default_factory=list, repr=False, compare=False)
-    _options: Options | None = field(default=None, repr=False, compare=False)
-    _record: Callable[[str, Any], None] | None = field(default=None, repr=False, compare=False)
     _pending: Pending | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -83,8 +78,8 @@ class StepInfo:
         """Report the progress of this step to whoever watches the run."""
         if fraction is not None and not 0 <= fraction <= 1:
             raise ValueError(f"fraction must be between 0 and 1, not {fraction!r}")
-        if self._tell is not None:
-            self._tell(ev.StepProgress(self.run_id, self.step, self.name, fraction, message))
+        if self._run is not None and self._run.heard:
+            self._run.pass_on(ev.StepProgress(self.run_id, self.step, self.name, fraction, message))
 
     def emit(self, value: Any, *, record: bool = False) -> None:
         """Give a part of the step's output, such as a token, to whoever follows the run now.
@@ -96,14 +91,14 @@ class StepInfo:
         `record` raises `RuntimeError`.
         """
         if record:
-            if self._record is None:
+            if self._run is None:
                 raise RuntimeError(
                     "a step that runs in another process can't record its output: return it, or "
                     "run the step in a thread"
                 )
-            self._record(self.step, value)
-        if self._tell is not None:
-            self._tell(ev.StepOutput(self.run_id, self.step, self.name, ev.copied(value)))
+            self._run.recorder.keep_output(self.step, value)
+        if self._run is not None and self._run.heard:
+            self._run.pass_on(ev.StepOutput(self.run_id, self.step, self.name, ev.copied(value)))
 
     def claim(self, *evidence: Evidence | EvidencePack) -> None:
         """Claim something about the world with this step, as `.evidence()` does from outside.
@@ -125,11 +120,11 @@ class StepInfo:
     @property
     def cancelled(self) -> bool:
         """Whether the run is to be cancelled: a long step may look, and stop early by raising."""
-        return self._stopping is not None and self._stopping()
+        return self._run is not None and self._run.wanted == "cancel"
 
     def __reduce__(self) -> tuple[Any, ...]:  # to other processes, without the way back
         fields = (self.run_id, self.step, self.name, self.attempt, self.epoch, self.flow)
-        return StepInfo, (*fields, self.birth, None, None, None, None)
+        return StepInfo, (*fields, self.birth, None, None)
 
 
 CURRENT_STEP: ContextVar[StepInfo | None] = ContextVar("holdfast_step", default=None)
@@ -182,19 +177,20 @@ def state_of(
     if (run_id is None) is (thread_id is None):
         raise TypeError("state_of needs a run_id or a thread_id")
     here = current_step()
-    core = here._core  # noqa: SLF001 - the step's own
-    if core is None:
+    run = here._run  # noqa: SLF001 - the step's own
+    if run is None:
         raise RuntimeError(
             "state_of was called in another process than the run's; call it in a step that runs "
             "in a thread, and hand on what it gives"
         )
+    core = run.core
     if run_id is not None:
         wanted = [run_id]
     else:
         others = listing.thread(core, str(thread_id))
         wanted = [info.run_id for info in others if info.run_id != here.run_id]
     for name in wanted:
-        seq = _verified(core, here, name, step) if verified else None
+        seq = _verified(run, name, step) if verified else None
         if verified and seq is None:
             continue
         found = reading.load(core, name, seq=seq, step=None if verified else step, as_type=as_type)
@@ -203,12 +199,11 @@ def state_of(
     raise CheckpointNotFoundError(str(run_id or f"of thread {thread_id!r}"))
 
 
-def _verified(core: Core, here: StepInfo, run_id: str, step: str | None) -> int | None:
+def _verified(here: Run, run_id: str, step: str | None) -> int | None:
     """The seq of the newest checkpoint of a run that verifies now. Raises `VerificationError`."""
     from holdfast.evidence.trust.checking import Checker
 
-    assert here._options is not None  # noqa: SLF001 - the step's own
-    checker = Checker(core, here._options.checks_with)  # noqa: SLF001 - as above
+    checker = Checker(here.core, here.options.checks_with)
     found = checker.newest_in(
         run_id, lambda entry: step is None or reading.is_after(entry, step)
     ).entry

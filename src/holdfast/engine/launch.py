@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import weakref
 from collections import deque
@@ -254,7 +255,9 @@ async def execute(ready: Prepared | Recorded) -> Any:
         while True:
             run = ready.run
             try:
-                with run.hold.presence.registered(run):
+                run.hold.presence.register(run)
+                run.task = asyncio.current_task()
+                try:
                     for event in events:
                         run.emit(event)
                     try:
@@ -263,6 +266,8 @@ async def execute(ready: Prepared | Recorded) -> Any:
                         run.leave()
                         raise
                     return await run.main()
+                finally:
+                    run.hold.presence.forget(run)
             except StaleStepError as stale:
                 assert ready.again is not None, "a new run has nothing recorded"
                 ready = await ready.again(stale)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -21,7 +20,7 @@ from holdfast.engine.holding.observing import look_again_within, refuse_if_held
 from holdfast.engine.holding.slots import DEAD_AFTER
 from holdfast.engine.launch import Prepared, Recorded
 from holdfast.engine.opening import Link
-from holdfast.engine.options import NewRun, Options, Resume, RunNames, RunOptions, Strategy
+from holdfast.engine.options import USUAL, NewRun, Options, Resume, RunNames, RunOptions, Strategy
 from holdfast.engine.run.loop import Run
 from holdfast.engine.threads import look_at
 from holdfast.engine.timers import Sleep
@@ -46,6 +45,8 @@ log = logger()
 
 _FIRST_LOOK: Final = 0.02  # seconds, until a run that another process executes is looked at again
 _LONGEST: Final = 1.0
+_OPTIONS: Final = (*NewRun.__annotations__, "resume")
+_SAME: Final = ("trust", "take_over", "wait", "timeout", "durability", "strict", "ask_workers")
 
 
 class Launcher:
@@ -79,9 +80,8 @@ class Launcher:
         after, failing = said.get("checkpoint_after"), said.get("on_save_failure")
         if failing not in (None, "raise", "warn"):
             raise ValueError(f"on_save_failure must be 'raise' or 'warn', not {failing!r}")
-        same = ("trust", "take_over", "wait", "timeout", "durability", "strict", "ask_workers")
-        return Options(
-            **{name: said[name] for name in same if name in said},
+        return USUAL.but(
+            **{name: said[name] for name in _SAME if name in said},
             strategy=usual if after is None else Strategy(after),
             fatal=None if failing is None else failing == "raise",
             verifier=(None if flow is None else flow.verifier) or self._verifier,
@@ -164,7 +164,7 @@ class Launcher:
             self.flows.add(as_flow(flow))
         said: dict[str, Any] = {"wait": False, **self._defaults, **given}
         how = self.options(flow, cast("RunOptions", said), listening=listening)
-        how = replace(how, in_worker=in_worker)
+        how = how.but(in_worker=in_worker)
         wanted = Wanted(**{name: said[name] for name in Wanted._fields if name in said})
         if wanted != Wanted():
             wanted.check()
@@ -322,8 +322,8 @@ def _is_within(here: StepInfo | None, run_id: str) -> bool:
     """Whether this step belongs to the run, or to a child run of it."""
     if here is None:
         return False
-    core = here._core  # noqa: SLF001 - the step's own
-    running = None if core is None else running_here(core, here.run_id)
+    run = here._run  # noqa: SLF001 - the step's own
+    running = None if run is None else running_here(run.core, here.run_id)
     return here.run_id == run_id or (running is not None and running.is_within(run_id))
 
 
@@ -339,7 +339,7 @@ def _look_again(core: Core, flow: Flow[Any], run_id: str) -> None:
 def take(verb: str, call: Call[Any], options: NewRun) -> None:
     """The call is used now. Raises `TypeError` for anything else, and for unknown options."""
     take_call(verb, call)
-    check_options(verb, options, (*NewRun.__annotations__, "resume"))
+    check_options(verb, options, _OPTIONS)
 
 
 def check_names(verb: str, options: RunNames) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, get_args
 
 from holdfast.engine.claims import usual_verifier
 from holdfast.engine.executors import Executors
 from holdfast.engine.holding.slots import DEAD_AFTER, check_dead_after
+from holdfast.engine.program import altered
 from holdfast.kernel.core import Durability
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 Trust = Literal["verify", "stored", "skip"]
 """What a resume trusts: checkpoints that verify now; those that did not fail verification when
 they were last checked; or all of them."""
+
+
+_TRUSTS: Final = get_args(Trust)
+_DURABILITIES: Final = get_args(Durability)
 
 
 class Strategy(StrEnum):
@@ -108,7 +113,7 @@ DEFAULTS = {"trust": "verify", "take_over": False, "wait": True, "strict": False
 """What options are when they are not given; None if they are not here."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
     """How one run is executed."""
 
@@ -131,10 +136,10 @@ class Options:
 
     def __post_init__(self) -> None:
         check_dead_after(self.dead_after)
-        if self.trust not in get_args(Trust):
+        if self.trust not in _TRUSTS:
             raise ValueError(f"trust must be 'verify', 'stored' or 'skip', not {self.trust!r}")
-        if self.durability is not None and self.durability not in get_args(Durability):
-            known = ", ".join(map(repr, get_args(Durability)))
+        if self.durability is not None and self.durability not in _DURABILITIES:
+            known = ", ".join(map(repr, _DURABILITIES))
             raise ValueError(f"durability must be one of {known}, not {self.durability!r}")
         seconds: object = self.timeout
         if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
@@ -145,7 +150,17 @@ class Options:
 
             check_asking(None, self.ask_workers)
 
+    def but(self, **changes: Any) -> Options:
+        """These with other values of these fields. Raises as the constructor does."""
+        made = altered(self, changes)
+        made.__post_init__()
+        return made
+
     @property
     def checks_with(self) -> EvidenceVerifier:
         """What makes and checks the claims of this run."""
         return self.verifier or usual_verifier()
+
+
+USUAL: Final = Options()
+"""How a run is executed unless something is said about it."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypedDict, TypeVar
 
 from holdfast.codec import values
 from holdfast.codec.apart import LARGE, Apart
@@ -61,6 +61,7 @@ class StepPolicy:
 
 
 PLAIN = StepPolicy()
+_NO_KWARGS: Final[Mapping[str, Any]] = {}
 
 
 def altered(value: T, changes: Mapping[str, Any]) -> T:
@@ -123,26 +124,40 @@ class Child(NamedTuple):
     inputs: Any
 
 
-@dataclass(slots=True, eq=False)
 class Task:
     """One step, ready to be executed."""
 
-    key: str  # unique in the run, the same after a resume: its outcome is recorded under it
-    name: str
-    fn: Callable[..., Any] | None = None
-    args: Sequence[Any] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
-    policy: StepPolicy = PLAIN
-    kind: str = "python"
-    child: Child | None = None
-    fresh: Callable[[], Sequence[Any]] | None = None  # arguments for another attempt
-    recorded: bool = True  # False: only waited for
     called_with: str | None = None  # a hash of its arguments, if that is to be recorded
     child_id: str | None = None  # of the child run that it waits for, once known
     arguments: str | None = None  # a short digest of them, made before it could change them
     body: bool = False  # the function for an item of a `for_each`: it may return a step
     context: Context | None = None  # to run in; that of the run unless given
     abandoned: bool = False  # nobody waits for it any more
+
+    def __init__(
+        self,
+        key: str,
+        name: str,
+        fn: Callable[..., Any] | None = None,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] = _NO_KWARGS,
+        policy: StepPolicy = PLAIN,
+        kind: str = "python",
+        child: Child | None = None,
+        *,
+        fresh: Callable[[], Sequence[Any]] | None = None,
+        recorded: bool = True,
+    ) -> None:
+        self.key = key  # unique in the run, the same after a resume: of what is recorded
+        self.name = name
+        self.fn = fn
+        self.args = args
+        self.kwargs = kwargs
+        self.policy = policy
+        self.kind = kind
+        self.child = child
+        self.fresh = fresh  # arguments for another attempt
+        self.recorded = recorded  # False: only waited for
 
     @property
     def is_async(self) -> bool:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from copy import copy
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack, cast
 
 from holdfast.engine.blocking import blocking, check_options
 from holdfast.engine.context import StepInfo, call_in_step, in_step
@@ -58,6 +58,9 @@ class NewGraphRun(NewRun, total=False):
 
     store: StoreLike
     checkpoint_failure_fatal: bool | None
+
+
+_OPTIONS: Final = (*NewGraphRun.__annotations__, "resume")
 
 
 class ResumeGraph(RunOptions, total=False):
@@ -112,7 +115,7 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
         `RunExistsError`, `InputMismatchError`; without a store, `StoreRequiredError` when people
         are asked. `run_sync` calls sync nodes that run alone in the caller's thread.
         """
-        check_options("run", options, (*NewGraphRun.__annotations__, "resume"))
+        check_options("run", options, _OPTIONS)
         async with _opened(options) as engine:
             flow = self._unless_kept(options)
             # The opening of a new run checks the state; one that is resumed need not have it.

@@ -62,11 +62,15 @@ class GraphProgram(WalkingProgram):
     def task(self, walk: Walk, key: str, name: str) -> Task | None:
         node = self._plan.nodes[name]
         self._busy[key] = (walk, None)
-        arguments = partial(self._arguments, walk.state, key, node)
         at_hand, walk.at_hand = walk.at_hand, None
-        plain = at_hand is not None and node.question is None
-        first = (at_hand,) if plain else arguments()
-        return Task(key, name, node.fn, first, policy=node.policy, fresh=arguments)
+        fresh = None
+        if node.policy.retry is not None:
+            fresh = partial(self._arguments, walk.state, key, node)
+        if at_hand is not None and node.question is None:
+            first: tuple[Any, ...] = (at_hand,)
+        else:
+            first = self._arguments(walk.state, key, node)
+        return Task(key, name, node.fn, first, policy=node.policy, fresh=fresh)
 
     def ask(self, walk: Walk, key: str, name: str) -> Task | None:
         if not self._kept:

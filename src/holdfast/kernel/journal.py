@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Final
 
 from holdfast.codec import envelope, wrapping
@@ -92,7 +93,8 @@ class Journals(ValueReader):
 
         Nothing is until the store was asked whether there must be a key (`begin`).
         """
-        return self._known(run) if self._begun else None
+        tip = self._tips.get(run)
+        return tip if tip is not None and not tip.broken and self._begun else None
 
     def _known(self, run: str) -> Tip | None:
         tip = self._tips.get(run)
@@ -189,7 +191,7 @@ class Journals(ValueReader):
     def extend(
         self,
         tip: Tip,
-        drafts: list[Draft],
+        drafts: Sequence[Draft],
         deadline: float,
         *,
         only_at: int | None = None,
@@ -234,8 +236,7 @@ class Journals(ValueReader):
 
     def placed(self, tip: Tip, draft: Draft) -> Entry:
         """As `place`, for a store that need not know yet since when there is a key."""
-        front, back, guard = self._parts(tip, draft)
-        return envelope.seal(front, back, tip.digest, envelope.nothing(self._flags, guard), guard)
+        return self._place(copy(tip), draft)
 
     def forget(self, run: str) -> None:
         """Drop what is known of a run, because someone else changed it. Queued entries fail."""
@@ -249,13 +250,28 @@ class Journals(ValueReader):
         """The next entry; the tip moves on to it."""
         if not tip.claimed and (draft.meta or tip.says_due):
             draft = saying(tip, draft)
-        front, back, guard = self._parts(tip, draft)
-        _, seq, kind, _, parent, term = front
-        encoding = draft.encoding
+        kind, status, encoding, parent, step, index, type_, took, flow, thread, owner, meta = draft
+        seq = tip.seq + 1
+        if parent == KEEP:
+            parent = tip.state_seq
+        if flow is None:
+            flow = tip.flow
+        if thread is None:
+            thread = tip.thread
+        if owner is None:
+            owner = tip.owner if self.owner is None else self._owner(tip, kind)
+        term = seq if begins_term(kind, status, tip.status) else tip.term
+        front = tip.run, seq, kind, self.entropy(10), parent, term
+        guard = None
+        if self.sealer is not None:
+            guard = self.sealer.guard(front, owner)
+            meta = guard.meta(meta)
         if encoding is None:
-            packed = envelope.nothing(self._flags, guard)
+            size, packed = 0, envelope.nothing(self._flags, guard)
         else:
-            packed = self._packed(tip, kind, seq, encoding, guard)
+            size, packed = len(encoding), self._packed(tip, kind, seq, encoding, guard)
+        at = self.clock.now()
+        back = step, index, type_, status, at, took, size, flow, thread, owner, meta
         entry = envelope.seal(front, back, tip.digest, packed, guard)
         if encoding is not None and kind in CARRY_STATE:
             tip.state_seq = seq
@@ -264,7 +280,7 @@ class Journals(ValueReader):
             tip.chain = None
         tip.seq = seq
         tip.term = term
-        tip.status = draft.status
+        tip.status = status
         tip.digest = entry.digest
         if not tip.exists:  # this opens the run
             tip.exists = True
@@ -295,31 +311,9 @@ class Journals(ValueReader):
             keyed.begin(self)
             self._begun = True
 
-    def _parts(
-        self, tip: Tip, draft: Draft
-    ) -> tuple[envelope.Front, envelope.Back, EntryGuard | None]:
-        """The fields of the entry, and what closes it."""
-        kind, status, encoding, parent, step, index, type_, took, flow, thread, owner, meta = draft
-        seq = tip.seq + 1
-        if owner is None:
-            owner = self._owner(tip, kind)
-        base = tip.state_seq if parent == KEEP else parent
-        term = seq if begins_term(kind, status, tip.status) else tip.term
-        front = tip.run, seq, kind, self.entropy(10), base, term
-        guard = None
-        if self.sealer is not None:
-            guard = self.sealer.guard(front, owner)
-            meta = guard.meta(meta)
-        size = 0 if encoding is None else len(encoding)
-        flow = tip.flow if flow is None else flow
-        thread = tip.thread if thread is None else thread
-        at = self.clock.now()
-        back = step, index, type_, status, at, took, size, flow, thread, owner, meta
-        return front, back, guard
-
     def _owner(self, tip: Tip, kind: str) -> str | None:
         """To whom an entry belongs that does not say it: a new run is the owner's who opens it."""
-        if self.owner is None or (tip.exists and kind != Kind.MEMBER) or tip.run.startswith(SHARED):
+        if (tip.exists and kind != Kind.MEMBER) or tip.run.startswith(SHARED):
             return tip.owner
         return self.owner
 

@@ -55,11 +55,13 @@ class MemoryStore(Store, Notifying):
 
     def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         with self._lock:
-            self._check_open()
+            if self._closed:
+                raise StoreClosedError(self.url)
             if len(entries) == 1:  # as nearly always
-                run = entries[0].run
-                is_behind = run not in behind or behind[run] == self._digest(run)
-                won = [is_behind and self._append(entries[0])]
+                (entry,) = entries
+                digest = behind.get(entry.run)
+                is_behind = digest is None or digest == self._digest(entry.run)
+                won = [is_behind and self._append(entry)]
             else:
                 won = outcomes(entries, self._append, runs_beaten(behind, self._digest))
         if self._watches.queues:
@@ -194,12 +196,13 @@ class MemoryStore(Store, Notifying):
         self._lock = Lock()
 
     def _append(self, entry: Entry) -> bool:
-        journal = self._journals.get(entry.run)
+        run = entry.run
+        journal = self._journals.get(run)
         if not follows(entry, journal[-1].seq if journal else -1):
             return False
         if journal is None:
-            self._journals[entry.run] = [entry]
-            insort(self._names, entry.run)
+            self._journals[run] = [entry]
+            insort(self._names, run)
         else:
             journal.append(entry)
         if changes(entry) and (change := change_of([entry])):

@@ -79,18 +79,8 @@ class Presence:
     # --- the runs that are executed here
 
     def register(self, run: Run) -> None:
-        """Make a run known to the rest of this process: it is about to be executed."""
+        """Make a run known to the rest of this process, until `forget`: it is to be executed."""
         self._runs[run.run_id] = run
-
-    @contextmanager
-    def registered(self, run: Run) -> Iterator[None]:
-        """Make a run known to the rest of this process while it is executed."""
-        self.register(run)
-        run.task = asyncio.current_task()
-        try:
-            yield
-        finally:
-            self.forget(run)
 
     def forget(self, run: Run) -> None:
         """The run is not executed any more, though its task has not noticed yet."""

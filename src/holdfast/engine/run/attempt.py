@@ -19,7 +19,6 @@ from holdfast.engine.holding.presence import Ending
 from holdfast.engine.observing import within
 from holdfast.engine.program import Task
 from holdfast.engine.run.calling import as_failure, call_without_loop, is_pending
-from holdfast.engine.run.channel import channel
 from holdfast.engine.run.reading import Reading
 from holdfast.engine.run.threads import carried, in_thread, threads
 from holdfast.engine.timers import Sleep
@@ -74,11 +73,10 @@ class Attempts:
 
             value = await run_child(run, task, hands_over=here and run.hands_over)
         else:
+            flow = run.program.flow.name
             info = StepInfo(
-                run.run_id, task.key, task.name, attempt, self._epoch, run.program.flow.name, run.birth,
-                channel(run) if run.heard else None, partial(_is_stopping, run), run.core,
-                _options=run.options, _record=run.recorder.keep_output,
-            )  # fmt: skip
+                run.run_id, task.key, task.name, attempt, self._epoch, flow, run.birth, run
+            )
             try:
                 if run.around_steps:
                     with within(run.around_steps, info):
@@ -213,7 +211,3 @@ class Attempts:
         if here and self.may_block:
             return fn(*args)
         return await threads().call(partial(carried, fn, *args))
-
-
-def _is_stopping(run: Run) -> bool:
-    return run.wanted == "cancel"

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from holdfast.engine.run.loop import Run
     from holdfast.engine.run.resumption import Resumption
 
+_new: Final = tuple.__new__  # at half the price of a constructor: every step makes one
 _ENDED: Final = (RunCancelledError, RunTimeoutError)
 _IN_WORKERS: Final = Retry(attempts=1)
 _NO_FAILURE: Final = (
@@ -75,6 +76,10 @@ class Steps:
         self._bell: asyncio.Future[None] | None = None
         self._interruption = Interruption(wakes=behind.wanted is not None)
         self._fatal: BaseException | None = None  # ends the run, once the others are recorded
+
+    def executed_by(self, task: asyncio.Task[Any] | None) -> None:
+        """The run is executed by this task, from its beginning to its end."""
+        self._interruption.own = task
 
     @property
     def running(self) -> bool:
@@ -220,16 +225,16 @@ class Steps:
         A step awaited in the consumer's task would be at its mercy, and the other way round: a
         timeout in a step must not cancel the code that reads the events.
         """
-        policy = task.policy
-        if self._run.options.in_worker and (isinstance(task.fn, Sleep) or policy.retry is not None):
+        run, policy = self._run, task.policy
+        if run.options.in_worker and (isinstance(task.fn, Sleep) or policy.retry is not None):
             return False  # the run may be left while it waits
         if task.context is not None:
             return False
         return (
-            task.child is not None
+            (not run.hands_over and task.is_async)
+            or task.child is not None
             or policy.inline
             or (self.attempts.may_block and policy.executor is None and policy.timeout is None)
-            or (task.is_async and not self._run.hands_over)
         )
 
     def _hopeless(self, task: Task) -> bool:
@@ -289,7 +294,8 @@ class Steps:
                     value, claims = await self.attempts.make(task, attempt, here)
                 finally:
                     self._interruption.here = None
-                return Finished(task, value, None, perf_counter() - began, attempt, False, claims)
+                spent = perf_counter() - began
+                return _new(Finished, (task, value, None, spent, attempt, False, claims, None))
             except asyncio.CancelledError as cancelled:
                 if self._interruption.was_ours(here):
                     return None

@@ -84,12 +84,15 @@ class Hold:
         self.check()
         deadline = new_deadline(self.core)
         waits = self._flying or self._left or self._turn.locked() or self.core.journals.writer.full
-        if drafts and work is None and not waits and self._submit(list(drafts), deadline):
+        if drafts and work is None and not waits and self._submit(drafts, deadline):
             drafts, ticket = (), self._flying[0]  # fast path: the head is known
-            if ticket.done and ticket.error is None:
-                self._flying.clear()
+            if wait and not ticket.done:
+                await self._outcome(ticket)
+            # Of others who came meanwhile, one may have taken note of it in its turn.
+            if ticket.done and ticket.error is None and self._flying == [ticket]:
+                self._flying = []
                 self._durable = self.last
-                return list(ticket.entries)
+                return [*ticket.entries]
         settled: list[Entry] = []
         async with self._turn:
             self.check()
@@ -180,7 +183,14 @@ class Hold:
             async with self._turn:
                 await self._catch_up(new_deadline(self.core), [])
 
-    def _submit(self, drafts: list[Draft], deadline: float, work: Work | None = None) -> bool:
+    async def _outcome(self, ticket: Ticket) -> None:
+        """Wait until it is known whether a ticket is durable."""
+        if self._blocking:
+            self.core.journals.writer.wait(ticket)
+        else:
+            await self.core.journals.writer.future(ticket)
+
+    def _submit(self, drafts: Sequence[Draft], deadline: float, work: Work | None = None) -> bool:
         """Queue the drafts behind our last entry, if that is the head as far as it is known."""
         journals = self.core.journals
         tip = journals.tip(self.run)
@@ -202,10 +212,7 @@ class Hold:
                 if not wait:
                     writer.kick()
                     return None
-                if self._blocking:
-                    writer.wait(ticket)
-                else:
-                    await writer.future(ticket)
+                await self._outcome(ticket)
             error = ticket.error
             if error is not None:
                 if isinstance(error, ConflictError):

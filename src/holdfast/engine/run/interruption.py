@@ -10,6 +10,7 @@ class Interruption:
     """What was asked of the steps of one run."""
 
     def __init__(self, *, wakes: bool) -> None:
+        self.own: asyncio.Task[Any] | None = None  # the one that executes the run, if it stays so
         self.wakes = wakes  # nothing may only wait any more
         self.stops = False  # and nothing may be executed
         self.here: asyncio.Task[Any] | None = None  # the task that executes a step in place
@@ -29,9 +30,12 @@ class Interruption:
         Not so what its task does before and after. With the loop that runs here, no system call is
         needed to find the task.
         """
-        if here and self.stops:
+        if not here:
+            self.here = None
+            return
+        if self.stops:
             raise asyncio.CancelledError
-        self.here = asyncio.current_task(loop) if here else None
+        self.here = self.own or asyncio.current_task(loop)
 
     def cancel_here(self) -> None:
         """Cancel the step that is executed in place, if there is one."""

@@ -36,7 +36,7 @@ from holdfast.kernel.core import Core
 from holdfast.logs import about, logger
 from holdfast.model import Kind, Status
 from holdfast.operations.answers import counts
-from holdfast.revealed import executing
+from holdfast.revealed import Executing
 
 log = logger()
 
@@ -78,7 +78,7 @@ class Run(Telling):
         self._asked: float | None = None  # since when the loop has not turned
         self.waits = Waits(program, dict(behind.deadlines))
         self._answers_came = False
-        self.loop: asyncio.AbstractEventLoop | None = None  # that it is executed in
+        self.loop = None
         self.task: asyncio.Task[Any] | None = None  # the one that executes it
         self.began = perf_counter()
         self._due: float | None = None  # by the clock of the loop: when it times out
@@ -87,6 +87,8 @@ class Run(Telling):
         """Execute the run; returns its result, or raises what ended it."""
         timer = None
         self.loop = asyncio.get_running_loop()
+        if not self.hands_over:  # else whoever reads its events executes it
+            self.steps.executed_by(asyncio.current_task(self.loop))
         parent = self.parent
         if parent is not None:
             parent.children.add(self)
@@ -99,7 +101,7 @@ class Run(Telling):
                 self._due = self.loop.time() + self.options.timeout
             timer = self.loop.call_at(self._due, self.ask, "timeout")
         try:
-            with executing():
+            with Executing():
                 result = await self._work()
             self._warn_if_unsaved()
             return result

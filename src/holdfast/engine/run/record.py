@@ -29,6 +29,7 @@ from holdfast.store import Work
 
 log = logger()
 
+_new: Final = tuple.__new__  # at half the price of a constructor: every step makes one
 _MAX_METAS: Final = 10_000
 _OF_ONE_RUN: Final = (CHILD, CALLED_WITH, DUE)  # in `meta`: hardly ever the same in another
 
@@ -149,17 +150,10 @@ class Recorder:
         meta = self._meta_of(record)
         if record.arguments is not None:
             meta = with_arguments(meta, record.arguments)
-        return Draft(
-            record.kind._value_,  # as `value`, which is a property written in Python
-            record.status._value_,
-            encoding,
-            KEEP,
-            record.step,
-            record.index,
-            record.type,
-            duration,
-            meta=meta,
-        )
+        # `_value_` is `value`, which is a property written in Python.
+        kind, status, step = record.kind._value_, record.status._value_, record.step
+        about = encoding, KEEP, step, record.index, record.type, duration
+        return _new(Draft, (kind, status, *about, None, None, None, meta))
 
     def _note_claims(self) -> None:
         """Have all later entries say that there are claims before them.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from holdfast.engine import events as ev
@@ -24,6 +26,7 @@ class Telling:
 
     run_id: str
     steps: Steps
+    loop: asyncio.AbstractEventLoop | None  # that it is executed in
 
     def __init__(
         self, core: Core, options: Options, parent: Run | None, *, hands_over: bool
@@ -55,6 +58,19 @@ class Telling:
             self.events.append(event)
             if self.parent is not None:
                 self.parent.ring()
+
+    def pass_on(self, event: ev.Event) -> None:
+        """Tell an event of a step, from the thread it runs in. Never blocks, and never raises."""
+        tell(self.observers, event)
+        if not self.options.listening:
+            return
+        self.events.append(event)  # at once: the events of the step's end come after it
+        assert self.loop is not None, "it runs a step"
+        if asyncio._get_running_loop() is self.loop:  # noqa: SLF001 - None where none runs
+            self.ring()
+            return
+        with suppress(RuntimeError):  # the run is over: its loop is closed
+            self.loop.call_soon_threadsafe(self.ring)
 
     def stopped_by(self, error: BaseException) -> None:
         """It is executed here no more. Tell the observers, unless an event has said why.

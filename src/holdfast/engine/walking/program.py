@@ -17,6 +17,7 @@ from holdfast.errors import FlowChangedError, LoopLimitError, StepFailedError, U
 from holdfast.migrations import Migrations
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, checkpoint_id
 
+_new: Final = tuple.__new__  # at half the price of a constructor: every step makes one
 MERGE: Final = ">merge"
 """What the names of entries end with that record where branches met."""
 
@@ -202,8 +203,10 @@ class WalkingProgram(Program):
             task = self._go(walk, targets, after)
             if task is not None:
                 tasks.append(task)
-        notes, self._notes = self._notes, []
-        return Ready(tasks, notes, done=self._end is not None)
+        notes: Sequence[Record] = ()
+        if self._notes:
+            notes, self._notes = self._notes, []
+        return _new(Ready, (tasks, notes, (), (), self._end is not None))
 
     def questions(self) -> list[str]:
         return list(self._asked)
@@ -230,7 +233,7 @@ class WalkingProgram(Program):
         if task.name in self._plan.loops:
             facts["iteration"] = walk.visits[task.name]
         facts |= self.facts(walk)
-        return Record(Kind.CHECKPOINT, task.name, recorded, facts, index=index)
+        return Record(Kind.CHECKPOINT, task.name, recorded, facts, None, index)
 
     def accept(self, task: Task, value: Any, stored: Stored | None = None) -> None:
         walk, _ = self._busy.pop(task.key)
