@@ -116,7 +116,7 @@ def change_of(entries: Iterable[Entry]) -> RowChange | None:
     found: RowChange | None = None
     for entry in entries:
         if changes(entry):
-            found = _joined(found, _change(entry))
+            found = _joined(found, change_by(entry))
     return found
 
 
@@ -125,7 +125,7 @@ def changes_of(entries: Iterable[Entry]) -> list[RowChange]:
     found: dict[str, RowChange] = {}
     for entry in entries:
         if changes(entry):
-            found[entry.run] = _joined(found.get(entry.run), _change(entry))
+            found[entry.run] = _joined(found.get(entry.run), change_by(entry))
     return [found[run] for run in sorted(found)]
 
 
@@ -134,19 +134,26 @@ def applied(row: RunHead | None, change: RowChange) -> RunHead | None:
     made = change.makes
     if made is None or row is None or change.removes:
         return made
-    return made._replace(
-        opened=row.opened,
-        parent=row.parent,
-        labels=row.labels,
-        holder=row.holder if change.keeps_holder else made.holder,
-        due=row.due if change.keeps_due else made.due,
-        questions=row.questions if change.keeps_questions else made.questions,
+    return RunHead(
+        made.run,
+        row.opened,
+        made.changed,
+        made.status,
+        made.flow,
+        made.thread,
+        made.owner,
+        row.parent,
+        row.holder if change.keeps_holder else made.holder,
+        row.due if change.keeps_due else made.due,
+        row.questions if change.keeps_questions else made.questions,
+        row.labels,
+        made.seq,
     )
 
 
 def after(row: RunHead | None, entry: Entry) -> RunHead | None:
     """The row after an entry."""
-    return applied(row, _change(entry)) if changes(entry) else row
+    return applied(row, change_by(entry)) if changes(entry) else row
 
 
 def fold(journal: Iterable[Entry]) -> RunHead | None:
@@ -160,7 +167,7 @@ def fold(journal: Iterable[Entry]) -> RunHead | None:
     for entry in journal:
         if entry.status == Status.DELETED and not _erases(entry):
             if row is None or changes(entry):
-                bare = row or _change(entry).makes
+                bare = row or change_by(entry).makes
                 assert bare is not None
                 row = bare._replace(changed=entry.at, seq=entry.seq)
                 if entry.term == entry.seq:
@@ -178,7 +185,7 @@ def fold(journal: Iterable[Entry]) -> RunHead | None:
 
 def glimpse(head: Entry) -> RunHead | None:
     """As much of a row as the head alone says, for a run that is damaged before it."""
-    return _change(head).makes
+    return change_by(head).makes
 
 
 def differences(
@@ -216,8 +223,8 @@ def _erases(entry: Entry) -> bool:
     return entry.kind == Kind.TOMBSTONE and entry.status == Status.DELETED
 
 
-def _change(entry: Entry) -> RowChange:
-    """What one entry does to its run's row."""
+def change_by(entry: Entry) -> RowChange:
+    """What one entry does to its run's row, which it `changes`."""
     if _erases(entry):
         return RowChange(entry.run, True)
     facts = _facts(entry)

@@ -343,7 +343,7 @@ def may_claim(text: str) -> bool:
 
 def claimed_so_far(text: str) -> bool:
     """Whether anything may have been claimed up to the entry with this metadata."""
-    return CLAIMS_BEFORE in text or may_claim(text)
+    return CLAIMS_BEFORE in text or EVIDENCE in text or INHERITED in text or CHILD in text
 
 
 def with_arguments(meta: str, digest: str | None) -> str:

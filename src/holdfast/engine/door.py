@@ -146,7 +146,7 @@ class Use:
 def check_store(where: Any) -> None:
     """Raise `TypeError` or `StoreURLError` for what names no store. Opens nothing."""
     known = getattr(where, "checkpointer", where)
-    if isinstance(known, Store | Checkpointer | SyncCheckpointer):
+    if isinstance(known, (Checkpointer, SyncCheckpointer, Store)):
         return
     if where is not None and not isinstance(where, str | os.PathLike):
         raise TypeError(

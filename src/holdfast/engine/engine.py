@@ -335,9 +335,10 @@ class Engine(Controls):
             await started.stop()
         self._background.stop()
         await super().close()
-        if self._place is not None:
-            self._place.stop_observing(self._observers)
-        await flush_async(self._observers)
+        if self._observers:
+            if self._place is not None:
+                self._place.stop_observing(self._observers)
+            await flush_async(self._observers)
 
     def _open(self) -> OpenedCheckpointer:
         if self._where is not False:

@@ -355,6 +355,9 @@ def check_names(verb: str, options: RunNames) -> None:
 
 def take_call(verb: str, call: Call[Any]) -> None:
     """The call is used now. Raises `TypeError` for anything else."""
+    if type(call) is Call:
+        call.use()
+        return
     if isinstance(call, Flow):
         raise TypeError(
             f"{call!r} is a flow: call it with its inputs, engine.{verb}({call.name}(...))"

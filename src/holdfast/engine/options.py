@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, get_args
 from holdfast.engine.claims import usual_verifier
 from holdfast.engine.executors import Executors
 from holdfast.engine.holding.slots import DEAD_AFTER, check_dead_after
-from holdfast.engine.program import altered
+from holdfast.engine.policy import altered
 from holdfast.kernel.core import Durability
 
 if TYPE_CHECKING:

@@ -11,17 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from holdfast.codec import values
 from holdfast.codec.apart import LARGE, Apart
 from holdfast.codec.meta import dump_meta
 from holdfast.codec.revive import revive
-from holdfast.engine.blocking import check_options
-from holdfast.engine.claims import Claiming, Paths
-from holdfast.engine.executors import RunOn, check_executor
 from holdfast.engine.functions import is_async
-from holdfast.engine.retry import Retry
+from holdfast.engine.policy import PLAIN, StepPolicy
 from holdfast.errors import HoldfastError, StepFailedError
 from holdfast.model import Kind, Status
 from holdfast.seams import SYSTEM_CLOCK, Clock
@@ -30,91 +27,11 @@ if TYPE_CHECKING:
     from holdfast.engine.resume.history import History
     from holdfast.migrations import Migrations
 
-T = TypeVar("T")
 
 _is_async = lru_cache(maxsize=4096)(is_async)
 
 
-@dataclass(frozen=True, kw_only=True)
-class StepPolicy:
-    """How a step is executed."""
-
-    retry: Retry | None = None
-    timeout: float | None = None
-    executor: RunOn | None = None  # for a sync function; a thread of ours unless given
-    inline: bool = False  # call a sync function right on the event loop: it is quick
-    commit: Callable[[Any, Any], object] | None = None  # (cursor, result), with the checkpoint
-    marked: bool = False  # saved even if only marked steps are
-    claims: Claiming | None = None  # about the world, checked when it is finished
-
-    def __post_init__(self) -> None:
-        if self.commit is not None and is_async(self.commit):
-            raise TypeError("commit= runs in a transaction and can't be async: use a plain def")
-        if self.timeout is not None and not 0 < self.timeout < float("inf"):
-            raise ValueError(f"timeout must be a number of seconds above 0, not {self.timeout!r}")
-
-    def but(self, **changes: Any) -> StepPolicy:
-        """The policy with other values of these fields. Raises as the constructor does."""
-        made = altered(self, changes)
-        made.__post_init__()
-        return made
-
-
-PLAIN = StepPolicy()
 _NO_KWARGS: Final[Mapping[str, Any]] = {}
-
-
-def altered(value: T, changes: Mapping[str, Any]) -> T:
-    """What `dataclasses.replace` makes of a frozen one without slots; nothing is checked again.
-
-    Steps are built by it, several times each: it is ten times as fast.
-    """
-    made: T = object.__new__(type(value))
-    made.__dict__.update(value.__dict__, **changes)
-    return made
-
-
-class StepOptions(TypedDict, total=False):
-    """What users may say about any step or node.
-
-    - `retry`: how often it may be tried in all, or a `Retry`; `timeout`: seconds per attempt.
-    - `run_on`: the executor that a sync function runs on instead of a thread, or a function that
-      makes it, once per engine and again if it breaks; `inline`: right on the event loop.
-    - `outputs`, `reads`, `removes`: files that it writes, reads, and removes; `evidence`: other
-      claims about the world. The step fails if they do not verify when it is finished, and a
-      resume runs it again if they do not verify any more.
-    """
-
-    retry: int | Retry | None
-    timeout: float | None
-    run_on: RunOn | None
-    inline: bool
-    outputs: Paths
-    reads: Paths
-    evidence: Any
-    removes: Paths
-
-
-def policy_of(verb: str, options: StepOptions, **more: Any) -> StepPolicy:
-    """The policy that these options of `verb` make. Raises `TypeError` for unknown ones."""
-    check_options(verb, options, StepOptions.__annotations__)
-    retry = options.get("retry")
-    if not isinstance(retry, int | Retry | None):
-        raise TypeError(f"{verb}: retry must be a number of attempts or a Retry, not {retry!r}")
-    claims = Claiming().and_also(
-        outputs=options.get("outputs", ()),
-        reads=options.get("reads", ()),
-        evidence=options.get("evidence", ()),
-        removes=options.get("removes", ()),
-    )
-    return StepPolicy(
-        retry=Retry(retry) if isinstance(retry, int) else retry,
-        timeout=options.get("timeout"),
-        executor=check_executor(verb, options.get("run_on")),
-        inline=options.get("inline", False),
-        claims=claims.or_none(),
-        **more,
-    )
 
 
 class Child(NamedTuple):
@@ -204,7 +121,7 @@ class Stored:
         """The state as an instance of the flow's type; a new one each time."""
         if self._apart is not None:
             return self._apart.revived(kind, self._decode)
-        value = self.value()
+        value = self._decode(self.encoding)
         return value if kind is dict or kind is Any else revive(value, kind)
 
     def followed_by(self, state: object) -> Apart | None:

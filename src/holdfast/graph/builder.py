@@ -26,7 +26,7 @@ from holdfast.engine.claims import PathLike
 from holdfast.engine.command import Argv, Command
 from holdfast.engine.functions import hints_of, is_async
 from holdfast.engine.people.questions import FAIL, QuestionOptions
-from holdfast.engine.program import StepOptions, policy_of
+from holdfast.engine.policy import StepOptions, policy_of
 from holdfast.engine.signatures import shows
 from holdfast.engine.timers import Duration, Sleep
 from holdfast.engine.walking.plan import END, Node, Plan, Route

@@ -9,7 +9,8 @@ from typing import Any
 
 from holdfast.codec.apart import LARGE
 from holdfast.codec.revive import revive
-from holdfast.engine.program import PLAIN, Record, Stored, Task
+from holdfast.engine.policy import PLAIN
+from holdfast.engine.program import Record, Stored, Task
 from holdfast.engine.walking.plan import Node, Plan
 from holdfast.engine.walking.program import Fork, Walk, WalkingProgram
 from holdfast.engine.walking.states import revived, updated

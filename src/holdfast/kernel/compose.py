@@ -135,9 +135,12 @@ def encode(
 def bounded(core: Core, run: str, encoding: bytes) -> bytes:
     """The encoding. Raises `StateTooLargeError`, and warns once if it is large."""
     size = len(encoding)
-    if size > core.settings.max_state_bytes:
-        raise StateTooLargeError(run, size, core.settings.max_state_bytes)
-    if size > WARN_STATE_BYTES and run not in core.warned:
+    limit = core.settings.max_state_bytes
+    if size <= WARN_STATE_BYTES and size <= limit:
+        return encoding
+    if size > limit:
+        raise StateTooLargeError(run, size, limit)
+    if run not in core.warned:
         core.warned.add(run)
         log.warning(
             "the state of run %s takes %.1f MB; keep large data in files, and their paths in the "

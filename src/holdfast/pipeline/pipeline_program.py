@@ -9,7 +9,8 @@ from typing import Any, Final, Literal
 
 from holdfast.codec.meta import Meta
 from holdfast.engine.people.questions import Question
-from holdfast.engine.program import Ready, Record, StepPolicy, Stored, Task
+from holdfast.engine.policy import StepPolicy
+from holdfast.engine.program import Ready, Record, Stored, Task
 from holdfast.engine.resume.history import History
 from holdfast.engine.run.failures import describe
 from holdfast.engine.timers import Sleep

@@ -12,7 +12,7 @@ from holdfast.engine.claims import Claiming, PathLike, Paths
 from holdfast.engine.executors import RunOn, check_executor
 from holdfast.engine.people.questions import FAIL, Inquiry
 from holdfast.engine.people.schema import schema_of
-from holdfast.engine.program import StepPolicy
+from holdfast.engine.policy import StepPolicy
 from holdfast.engine.retry import Retry
 from holdfast.engine.timers import Sleep
 from holdfast.pipeline.problems import shown

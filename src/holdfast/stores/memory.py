@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from holdfast.changes import Notifying, Watch
 from holdfast.errors import StoreClosedError
-from holdfast.heads import Position, RunHead, Tally, change_of, changes, fold
+from holdfast.heads import Position, RunHead, Tally, change_by, changes, fold
 from holdfast.model import HIDDEN, Entry, follows
 from holdfast.seams import on_fork
 from holdfast.store import (
@@ -205,8 +205,8 @@ class MemoryStore(Store, Notifying):
             insort(self._names, run)
         else:
             journal.append(entry)
-        if changes(entry) and (change := change_of([entry])):
-            self._rows.change(change)
+        if changes(entry):
+            self._rows.change(change_by(entry))
         return True
 
     def _head(self, run: str) -> Entry:

@@ -22,7 +22,7 @@ from holdfast.engine.people.questions import (
     QuestionOptions,
     inquiry_of,
 )
-from holdfast.engine.program import PLAIN, StepPolicy, policy_of
+from holdfast.engine.policy import PLAIN, StepPolicy, policy_of
 from holdfast.engine.retry import Retry
 from holdfast.engine.signatures import shows
 from holdfast.engine.timers import Duration, Sleep

@@ -10,7 +10,7 @@ from typing import Any, Generic, Never, ParamSpec, Protocol, TypeVar, Unpack, ov
 
 from holdfast.engine.blocking import check_options
 from holdfast.engine.effects import mark
-from holdfast.engine.program import StepOptions, policy_of
+from holdfast.engine.policy import StepOptions, policy_of
 from holdfast.engine.signatures import shows
 from holdfast.errors import StepFailedError
 from holdfast.workflow.step import Checks, Step, Validation, name_of

@@ -10,7 +10,8 @@ from holdfast.engine.effects import Call
 from holdfast.engine.flow import Flow
 from holdfast.engine.functions import is_async
 from holdfast.engine.inputs import inputs_hash
-from holdfast.engine.program import PLAIN, Record, StepPolicy
+from holdfast.engine.policy import PLAIN, StepPolicy
+from holdfast.engine.program import Record
 from holdfast.errors import SerializeError
 from holdfast.model import Kind
 from holdfast.workflow.combinators import ForEach, Parallel, has_steps

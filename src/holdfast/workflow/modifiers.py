@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from holdfast.engine.context import DECIDING
 from holdfast.engine.effects import Effect
-from holdfast.engine.program import StepPolicy
+from holdfast.engine.policy import StepPolicy
 from holdfast.errors import StepFailedError
 from holdfast.workflow.combinators import Branch
 from holdfast.workflow.step import Step

@@ -21,7 +21,7 @@ from holdfast.engine.claims import Claiming, Paths
 from holdfast.engine.effects import Call, Effect, Mark
 from holdfast.engine.executors import RunOn, check_executor
 from holdfast.engine.functions import hints_of
-from holdfast.engine.program import PLAIN, StepPolicy, altered
+from holdfast.engine.policy import PLAIN, StepPolicy, altered
 from holdfast.engine.retry import Retry
 from holdfast.errors import StepFailedError
 from holdfast.model import check_id

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.engine.context import DECIDING
-from holdfast.engine.program import PLAIN, Migrated, Program, Ready, Record, Stored, Task
+from holdfast.engine.policy import PLAIN
+from holdfast.engine.program import Migrated, Program, Ready, Record, Stored, Task
 from holdfast.engine.resume.history import History
 from holdfast.engine.run.failures import describe
 from holdfast.errors import FlowChangedError, ReviveError, StepFailedError

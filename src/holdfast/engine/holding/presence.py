@@ -120,27 +120,27 @@ class Presence:
         queues = (core.journals.writer.queued(run_id) for core in self._known_cores())
         return any(entry.kind == Kind.OPEN for queue in queues for entry in queue)
 
-    @contextmanager
-    def claiming(self, core: Core, run_id: str, *, opening: bool = False) -> Iterator[None]:
+    def claiming(self, core: Core, run_id: str, *, opening: bool = False) -> _Claiming:
         """One task of this process at a time takes a run over. Raises `RunActiveError`.
 
         One that is `opening` the run never raises: the store decides who opens it.
         """
-        mine = object()
-        ours = self._opening if opening else self._claiming
+        return _Claiming(self, core, run_id, opening)
+
+    def begin_claiming(self, claiming: _Claiming) -> None:
+        """See `claiming`."""
         with self._claims:
-            if not opening and self.is_executed(run_id):
-                raise RunActiveError(run_id, Status.RUNNING)
-            ours[mine] = run_id
-        try:
-            yield
-        except BaseException as error:
-            ours.pop(mine, None)  # first: nothing is released while it counts as executed
-            if not isinstance(error, HoldfastError) or isinstance(error, _UNKNOWN):
-                self._owe(core, run_id)  # what was to be appended may be on its way
-            raise
-        finally:
-            ours.pop(mine, None)  # without the lock: a finalizer may come here
+            if not claiming.opening and self.is_executed(claiming.run_id):
+                raise RunActiveError(claiming.run_id, Status.RUNNING)
+            (self._opening if claiming.opening else self._claiming)[claiming] = claiming.run_id
+
+    def end_claiming(self, claiming: _Claiming, error: BaseException | None) -> None:
+        """See `claiming`. Takes no lock: a finalizer may come here."""
+        # First: nothing is released while it counts as executed.
+        (self._opening if claiming.opening else self._claiming).pop(claiming, None)
+        if error is None or (isinstance(error, HoldfastError) and not isinstance(error, _UNKNOWN)):
+            return
+        self._owe(claiming.core, claiming.run_id)  # what was to be appended may be on its way
 
     def _known_cores(self) -> list[Core]:
         return [core for each in self._cores if (core := each()) is not None]
@@ -362,3 +362,19 @@ class Presence:
         if self._lease is not None:
             self._lease.lost = True
         self._reset()
+
+
+class _Claiming:
+    """A block in which a run is opened or claimed."""
+
+    def __init__(self, presence: Presence, core: Core, run_id: str, opening: bool) -> None:
+        self._presence = presence
+        self.core = core
+        self.run_id = run_id
+        self.opening = opening
+
+    def __enter__(self) -> None:
+        self._presence.begin_claiming(self)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._presence.end_claiming(self, error)

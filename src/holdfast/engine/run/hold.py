@@ -87,10 +87,10 @@ class Hold:
         if drafts and work is None and not waits and self._submit(drafts, deadline):
             drafts, ticket = (), self._flying[0]  # fast path: the head is known
             if wait and not ticket.done:
-                await self._outcome(ticket)
-            # Of others who came meanwhile, one may have taken note of it in its turn.
-            if ticket.done and ticket.error is None and self._flying == [ticket]:
-                self._flying = []
+                async with self._turn:
+                    await self._outcome(ticket)
+            if ticket.done and ticket.error is None:
+                self._flying.clear()
                 self._durable = self.last
                 return [*ticket.entries]
         settled: list[Entry] = []

@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import Any, ClassVar, Final, NamedTuple
 
 from holdfast.engine.people.questions import Inquiry
-from holdfast.engine.program import FlowInfo, StepPolicy
+from holdfast.engine.policy import StepPolicy
+from holdfast.engine.program import FlowInfo
 from holdfast.engine.walking.states import revived
 from holdfast.migrations import Migrations
 

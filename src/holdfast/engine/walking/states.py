@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, get_origin
 
 from holdfast.codec import values
@@ -30,7 +31,7 @@ def updated(kind: Any, state: Any, returned: Any) -> Any:
     """
     if kind is dict and type(returned) is dict:  # fast path
         return {**state, **returned}
-    if type(returned) is kind and dataclasses.is_dataclass(kind) and not issubclass(kind, Mapping):
+    if type(returned) is kind and _is_whole(returned.__class__):
         return returned
     kind = get_origin(kind) or kind
     if returned is None and has_fields(kind):
@@ -53,6 +54,13 @@ def updated(kind: Any, state: Any, returned: Any) -> Any:
             raise _unknown(kind, unknown)
         return {**state, **returned}
     return returned
+
+
+@lru_cache(maxsize=256)
+def _is_whole(kind: Any) -> bool:
+    """Whether an instance is a state, and not some of its fields: it is a dataclass."""
+    fields: Any = kind if dataclasses.is_dataclass(kind) else Mapping
+    return not issubclass(fields, Mapping)
 
 
 def has_fields(kind: Any) -> bool:

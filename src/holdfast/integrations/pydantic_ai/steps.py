@@ -25,7 +25,7 @@ from pydantic_ai.durable_exec import (
 from holdfast.engine.blocking import check_options
 from holdfast.engine.claims import Paths
 from holdfast.engine.effects import mark
-from holdfast.engine.program import StepPolicy, policy_of
+from holdfast.engine.policy import StepPolicy, policy_of
 from holdfast.engine.retry import Retry
 from holdfast.workflow.step import Step
 
