@@ -48,7 +48,9 @@ class Exchange:
         self._sock.settimeout(self._context.remaining())
         headers = {"Accept-Encoding": "identity", "Connection": "close", "User-Agent": "holdfast"}
         connection.request(method, target, headers=headers)
-        self._answer = connection.getresponse()
+        # Not `getresponse`: it closes the socket, whose timeout then can't be set in every Python.
+        self._answer = http.client.HTTPResponse(self._sock, method=method)
+        self._answer.begin()
 
     @property
     def _response(self) -> http.client.HTTPResponse:
