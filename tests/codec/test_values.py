@@ -519,3 +519,37 @@ def test_an_unknown_time_zone_is_not_looked_for_among_modules(
     assert not [name for name in sought if "evil" in name]
     berlin = decode(ormsgpack.packb(ormsgpack.Ext(20, f"{moment}[Europe/Berlin]".encode())))
     assert berlin.tzinfo == ZoneInfo("Europe/Berlin")
+
+
+@dataclasses.dataclass
+class Plain:
+    x: int
+
+
+@dataclasses.dataclass
+class Titled(str):
+    origin: str
+
+
+@dataclasses.dataclass
+class Counted(dict[str, int]):
+    total: int
+
+
+@dataclasses.dataclass
+class Dumped:
+    total: int
+
+    def model_dump(self) -> dict[str, int]:
+        return {"dumped": self.total}
+
+
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [(Titled("a"), "a"), (Counted(3), {"total": 3}), (Dumped(3), {"dumped": 3}), (Plain(3), {"x": 3})],
+)  # fmt: skip
+def test_a_dataclass_that_is_something_else_too_is_stored_as_that(
+    value: object, stored: object
+) -> None:
+    for _ in range(2):  # what was found out about its type is remembered
+        assert decode(encode([value])) == [stored]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
@@ -191,4 +192,43 @@ def test_what_waits_to_be_saved_survives_that_its_bearer_is_cancelled(tmp_path: 
     asyncio.run(scenario())
     saved = [entry.step for entry in store.read("run") if entry.kind == Kind.RESULT]
     assert saved == ["first", "second", "third"]
+    store.close()
+
+
+def test_a_step_that_is_cancelled_while_it_is_saved_is_saved_once_and_first(
+    tmp_path: Path,
+) -> None:
+    """Whoever comes next finds it on its way, and waits for it."""
+    store = hf.open_store(f"sqlite:///{tmp_path}/runs.db")
+
+    def result(step: str) -> Draft:
+        return Draft(Kind.RESULT.value, Status.RUNNING.value, b"\xc0", step=step)
+
+    async def scenario() -> list[str | None]:
+        checkpointer = hf.Checkpointer(store)
+        opening = await checkpointer.save("run", {})
+        presence = process_of(checkpointer.core).presence(checkpointer.core)
+        hold = Hold(checkpointer.core, opening.entry, presence, None, {})
+        may_write, append = threading.Event(), store.append
+
+        def slow(entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
+            assert may_write.wait(60)
+            return append(entries, behind)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(store, "append", slow)
+            first = asyncio.create_task(hold.append([result("first")]))
+            await until(lambda: bool(hold._flying))
+            second = asyncio.create_task(hold.append([result("second")]))
+            first.cancel()
+            await asyncio.wait([first])
+            may_write.set()
+            saved = await second
+        assert first.cancelled()
+        assert not hold._flying
+        return [entry.step for entry in saved]
+
+    assert asyncio.run(scenario()) == ["first", "second"]
+    recorded = [entry.step for entry in store.read("run") if entry.kind == Kind.RESULT]
+    assert recorded == ["first", "second"]
     store.close()

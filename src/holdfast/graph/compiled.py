@@ -312,8 +312,10 @@ def _arrows(plan: Plan) -> Iterator[Arrow]:
 
 
 def _new_run(options: NewGraphRun) -> NewRun:
-    named = {name: value for name, value in options.items() if name in NewRun.__annotations__}
-    return cast("NewRun", {"wait": False, **named, **_on_failure(options)})
+    named: dict[str, Any] = {"wait": False, **options, **_on_failure(options)}
+    for name in ("store", "checkpoint_failure_fatal"):  # those that an engine does not have
+        named.pop(name, None)
+    return cast("NewRun", named)
 
 
 def _resume(options: ResumeGraph) -> Resume:

@@ -90,7 +90,7 @@ def save(
         meta["schema_version"] = _whole("schema_version", schema_version)
     if metadata:
         meta["metadata"] = readable.to_json(dict(metadata), root="metadata")
-    draft = Draft(
+    fields = (
         _CHECKPOINT,
         _RUN_STATUS[status],
         encode(core, run, state, "state", owner),
@@ -104,7 +104,7 @@ def save(
         owner,
         bounded_meta(meta) if meta else "",
     )
-    return run, draft, expect
+    return run, Draft._make(fields), expect
 
 
 def of_version(draft: Draft, schema_version: int) -> Draft:

@@ -329,23 +329,25 @@ class Journals(ValueReader):
             packed = envelope.keyframe(encoding, wrapping.READABLE, guard)
             packed, chain = whole(kind, seq, encoding, packed)
         else:
-            before = tip.chain, tip.base_seq
-            packed, chain = pack(*before, kind, seq, encoding, guard, shrink=self._shrinks)
+            packed, chain = pack(
+                tip.chain, tip.base_seq, kind, seq, encoding, guard, shrink=self._shrinks
+            )
         if kind == _CHECKPOINT:
             tip.chain, tip.base_seq = chain, seq
         return packed
 
     def _keep(self, tip: Tip) -> None:
         """Make the tip the newest of the cache; evict the oldest beyond its size."""
-        tips, run = self._tips, tip.run
+        tips, run, chain = self._tips, tip.run, tip.chain
         known = tips.get(run)
         if known is not tip:
             if known is not None:
                 self._drop(known)
             tips[run] = tip
-        weight = tip.chain.weight() if tip.chain else 0
-        self._held += weight - tip.held
-        tip.held = weight
+        weight = 0 if chain is None else chain.weight()
+        if weight != tip.held:
+            self._held += weight - tip.held
+            tip.held = weight
         tips.move_to_end(run)
         while self._held + 512 * len(tips) > self._cache_bytes and len(tips) > 1:
             self._drop(next(iter(tips.values())))

@@ -110,9 +110,6 @@ class Ticket:
 
 def digests_behind(tickets: Sequence[Ticket]) -> dict[str, bytes]:
     """For `Store.append`: by run, what the first of its tickets builds on, as far as it is known."""
-    if len(tickets) == 1:
-        (ticket,) = tickets
-        return {} if ticket.behind is None else {ticket.entries[0].run: ticket.behind}
     found: dict[str, bytes] = {}
     for ticket in reversed(tickets):
         run = ticket.entries[0].run

@@ -36,7 +36,7 @@ from holdfast.kernel.ticket import Line, Ticket, digests_behind, fail_all, wake
 from holdfast.logs import logger
 from holdfast.model import Entry
 from holdfast.seams import SYSTEM_CLOCK, Clock, fault, on_fork
-from holdfast.store import Behind, Store, Transactional, Work
+from holdfast.store import ANY_HEAD, Behind, Store, Transactional, Work
 
 if TYPE_CHECKING:
     import asyncio
@@ -88,14 +88,17 @@ class Writer:
                 f"{store.url} can't run commit= in its transaction; use SQLite, "
                 "PostgreSQL or MySQL, or make what the step does safe to repeat"
             )
-        with self._commit if store.inline else self._mutex:
+        inline = store.inline
+        with self._commit if inline else self._mutex:
             if self._closed:
                 raise StoreClosedError(store.url)
-            if not store.inline:
+            if not inline:
                 ticket.size = sum([256 + len(entry.body) for entry in ticket.entries])
                 self._queue.append(ticket)
                 self._queued_bytes += ticket.size
-            elif all(store.append(ticket.entries, digests_behind((ticket,)))):
+                return
+            digest, run = ticket.behind, ticket.entries[0].run
+            if all(store.append(ticket.entries, ANY_HEAD if digest is None else {run: digest})):
                 ticket.resolve(None)
             else:
                 look_for(store, [ticket], refused=True)

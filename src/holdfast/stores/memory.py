@@ -59,9 +59,8 @@ class MemoryStore(Store, Notifying):
                 raise StoreClosedError(self.url)
             if len(entries) == 1:  # as nearly always
                 (entry,) = entries
-                digest = behind.get(entry.run)
-                is_behind = digest is None or digest == self._digest(entry.run)
-                won = [is_behind and self._append(entry)]
+                digest = self._digest(entry.run) if entry.run in behind else None
+                won = [behind.get(entry.run) == digest and self._append(entry)]
             else:
                 won = outcomes(entries, self._append, runs_beaten(behind, self._digest))
         if self._watches.queues:

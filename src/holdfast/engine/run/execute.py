@@ -273,14 +273,14 @@ class Steps:
 
     async def _execute(self, task: Task, *, here: bool) -> Finished | None:
         """Try until it is finished, or has failed after its last attempt; None if it was interrupted."""
-        run, retry = self._run, task.policy.retry
-        failures = self._failed.get(task.key, 0)
-        attempt = 1 + self.deaths + failures + self._cut_short.get(task.key, 0)
+        run, retry, key = self._run, task.policy.retry, task.key
+        failures = self._failed.get(key, 0)
+        attempt = 1 + self.deaths + failures + self._cut_short.get(key, 0)
         began, tries = perf_counter(), 0
         if self.deaths and self._hopeless(task):
             return self._given_up(task, attempt - 1)
         sleep = task.fn if isinstance(task.fn, Sleep) else None
-        due = None if sleep is not None else self._due.get(task.key)
+        due = self._due.get(key) if self._due and sleep is None else None
         if due is not None and not await self._wait_until(task.key, due, here):
             return None
         while True:

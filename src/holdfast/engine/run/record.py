@@ -200,12 +200,12 @@ class Recorder:
 
     def _meta_of(self, record: Record) -> str:
         """The entry's metadata: the same again and again in a flow's runs."""
-        shared = record.meta.keys().isdisjoint(_OF_ONE_RUN)
-        key: Any = (record.step, record.name, *record.meta.items()) if shared else None
+        key = (record.step, record.name, *record.meta.items())
         try:
             known = self._metas.get(key)
+            shared = known is not None or record.meta.keys().isdisjoint(_OF_ONE_RUN)
         except TypeError:  # can't be hashed
-            key, known = None, None
+            known, shared = None, False
         if known is None:
             facts = {**self._stamp, **record.meta}
             if record.name is not None and record.name != record.step:
@@ -213,7 +213,7 @@ class Recorder:
             known = dump_meta(facts)
             if not self._claimed and may_claim(known):
                 self._note_claims()
-            elif key is not None and len(self._metas) < _MAX_METAS:
+            elif shared and len(self._metas) < _MAX_METAS:
                 self._metas[key] = known
         return known
 

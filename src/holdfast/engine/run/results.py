@@ -12,7 +12,7 @@ from holdfast.engine.run.failures import failure
 from holdfast.engine.run.record import committing
 from holdfast.errors import HoldfastError, StepFailedError
 from holdfast.kernel.draft import Draft
-from holdfast.store import Work
+from holdfast.model import Entry
 
 if TYPE_CHECKING:
     from holdfast.engine.run.loop import Run
@@ -42,53 +42,57 @@ class Results:
         Encoded, decoded and revived before it is saved: a value that can't be stored, or does not
         fit its type, fails the step, and the flow sees what a resume would see.
         """
-        record = self._run.program.record(done.task, done.value)
+        run = self._run
+        record = run.program.record(done.task, done.value)
         if record is None:
             return None
         if done.claims:
             record.meta = {**record.meta, **done.claims}
-        core = self._run.core
+        core = run.core
         if record.before is not None and core.withholding.is_idle:
             apart = record.before.followed_by(record.value)
             if apart is not None:
                 record.value = Stored(apart.encoding, core.journals.decode, apart)
-        draft = self._run.recorder.draft(record, done.duration)
+        draft = run.recorder.draft(record, done.duration)
         assert draft.encoding is not None
         stored = record.value
         if not isinstance(stored, Stored):
             stored = Stored(draft.encoding, core.journals.decode)
-        return _new(Good, (done, draft, stored, self._run.program.revive(done.task, stored)))
+        return _new(Good, (done, draft, stored, run.program.revive(done.task, stored)))
 
     async def save(self, good: list[Good]) -> list[tuple[Task, StepFailedError]]:
         """Save the results and hand them on. Returns those whose own transaction failed."""
+        run = self._run
         bad: list[tuple[Task, StepFailedError]] = []
-        committed = [item for item in good if item.done.task.policy.commit is not None]
-        plain = good
-        if committed:
-            plain = [item for item in good if item.done.task.policy.commit is None]
-        if plain:
-            await self._save_batch(plain, None)
-        for item in committed:
-            commit = item.done.task.policy.commit
-            assert commit is not None
-            show = self._run.program.show(item.done.task, item.stored)
+        for batch in _batches(good):
+            task, urgent, work = batch[0].done.task, False, None
+            if task.policy.commit is not None:
+                urgent, work = (
+                    True,
+                    committing(task.policy.commit, run.program.show(task, batch[0].stored)),
+                )
+            elif run.options.strategy is Strategy.MARKED:
+                urgent = any(item.done.task.policy.marked for item in batch)
+            drafts = []
+            for item in batch:
+                drafts.append(item.draft)
+                if item.done.claims:
+                    run.steps.attempts.reading.note(item.done.claims)
             try:
-                await self._save_batch([item], committing(commit, show))
+                saved = await run.recorder.save(drafts, urgent=urgent, work=work)
             except HoldfastError:
                 raise
             except Exception as error:  # the user's own part of the transaction
-                done = item.done
-                bad.append((done.task, failure(self._run.run_id, done.task, error, done.attempts)))
+                if work is None:
+                    raise
+                bad.append((task, failure(run.run_id, task, error, batch[0].done.attempts)))
+                continue
+            self._hand_on(batch, saved)
         return bad
 
-    async def _save_batch(self, batch: list[Good], work: Work | None) -> None:
-        run, urgent = self._run, work is not None
-        if run.options.strategy is Strategy.MARKED:
-            urgent = urgent or any(item.done.task.policy.marked for item in batch)
-        for item in batch:
-            if item.done.claims:
-                run.steps.attempts.reading.note(item.done.claims)
-        saved = await run.recorder.save([item.draft for item in batch], urgent=urgent, work=work)
+    def _hand_on(self, batch: list[Good], saved: list[Entry]) -> None:
+        """They are saved: tell of them, and let the flow continue with them."""
+        run = self._run
         run.steps.deaths = 0  # crashes before a finished step do not count any more
         for item in batch:
             task = item.done.task
@@ -100,3 +104,12 @@ class Results:
             run.program.accept(task, item.handed_on, item.stored)
         if run.heard:
             run.recorder.announce(saved)
+
+
+def _batches(good: list[Good]) -> list[list[Good]]:
+    """What is saved together: first all results without a transaction of their own."""
+    apart = [item for item in good if item.done.task.policy.commit is not None]
+    if not apart:
+        return [good]
+    plain = [item for item in good if item.done.task.policy.commit is None]
+    return [*([plain] if plain else ()), *([item] for item in apart)]

@@ -274,7 +274,7 @@ class WalkingProgram(Program):
                 return self._arrive(walk, name)
             walk.visits[name] = walk.visits.get(name, 0) + 1
             key = visit_key(walk, name)
-            known = self._recorded.pop(key, None)
+            known = self._recorded.pop(key, None) if self._recorded else None
             if known is None:
                 self.guard(walk, name)
                 if self._plan.nodes[name].question is not None and key not in self._answers:

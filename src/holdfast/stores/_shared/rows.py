@@ -32,11 +32,12 @@ class Rows:
 
     def add(self, found: Iterable[Tally]) -> None:
         """Add to the statistics."""
-        for hour, flow, what, bucket, n, total in found:
-            key = hour, flow, what, bucket
-            self._numbers[key] = self._numbers.get(key, 0) + n
-            if total:
-                self._totals[key] = self._totals.get(key, 0) + total
+        numbers = self._numbers
+        for tally in found:
+            key = tally[:4]
+            numbers[key] = numbers.get(key, 0) + tally.n
+            if tally.total:
+                self._totals[key] = self._totals.get(key, 0) + tally.total
 
     def put(self, run: str, row: RunHead | None) -> None:
         """Replace a row, or remove it."""
