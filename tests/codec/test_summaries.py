@@ -44,14 +44,18 @@ def test_people_see_a_line_where_a_frame_or_tensor_is_stored() -> None:
         "wide": frame(*"abcdefg", rows=1),
         "image": TENSOR,
         "array": np.zeros((2, 3)),
+        "digest": bytes(range(4)),
+        "file": bytes(3_000_000),
         "money": Coded("shop.money", [5, "EUR"]),
         "plain": [1, {"$codec": "a key of the user's"}],
     }
     assert for_people(readable.to_json(state)) == {
         "frame": "<DataFrame 1,000 × 2: a int64, b int64>",
         "wide": "<DataFrame 1 × 7: a int64, b int64, c int64, d int64, e int64, …>",
-        "image": "<Tensor float32 (3, 224, 224)>",
-        "array": "<ndarray float64 (2, 3)>",
+        "image": "<Tensor float32 3 × 224 × 224>",
+        "array": "<ndarray float64 2 × 3, 48 B>",
+        "digest": "<bytes 00010203>",
+        "file": "<bytes, 3.0 MB>",
         "money": "<shop.money [5, 'EUR']>",
         "plain": [1, {"$$codec": "a key of the user's"}],
     }
@@ -63,7 +67,7 @@ def test_a_diff_names_the_columns_that_changed() -> None:
     found = diff_values({"f": old, "t": TENSOR}, {"f": new, "t": frame("x", rows=2)})
     assert [str(change) for change in found.changes] == [
         "~ f: DataFrame 1,000 × 2: a int64, b int64 changed in b",
-        "~ t: Tensor float32 (3, 224, 224) → DataFrame 2 × 1: x int64",
+        "~ t: Tensor float32 3 × 224 × 224 → DataFrame 2 × 1: x int64",
     ]
     assert [change["path"] for change in found.patch] == ["/f", "/t"]
     assert not diff_values({"f": old}, {"f": frame("a", "b")})
@@ -105,4 +109,4 @@ def test_no_data_makes_a_summary_fail(name: str, data: Any) -> None:
     tree = {"$codec": {"name": name, "data": data}}
     assert summary(tree)
     assert changed(tree, tree) == "changed"
-    json.dumps(for_people([tree, {"$codec": data}, {"$ndarray": data}]))
+    json.dumps(for_people([tree, {"$codec": data}, {"$ndarray": data}, {"$bytes": data}]))

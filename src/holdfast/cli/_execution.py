@@ -3,11 +3,13 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final, Unpack
 
 import click
 
-from holdfast.cli import _show
+from holdfast.checkpoint import RunInfo
+from holdfast.cli import _flows, _show
 from holdfast.cli._claims import Allowed
 from holdfast.cli._drawing import LiveLine
 from holdfast.cli._exits import Exit
@@ -16,13 +18,18 @@ from holdfast.codec.summaries import for_people
 from holdfast.engine import events as ev
 from holdfast.engine.engine import Engine
 from holdfast.engine.events import Event, RunFailed
+from holdfast.engine.options import Resume
 from holdfast.engine.people.requests import questions
+from holdfast.engine.run.failures import describe
 from holdfast.engine.stream import Stream
 from holdfast.kernel.core import Core
 from holdfast.urls import masked
 from holdfast.views import words
 from holdfast.views.errors import as_options
+from holdfast.views.outcome import failure_from
 from holdfast.views.values import plain
+
+_TRACE: Final = 24  # lines of a traceback: the last ones
 
 Streaming = Callable[[Engine], Stream]
 
@@ -42,6 +49,25 @@ def execute(
         _show.say(f"interrupted; continue with: {resume}", err=True)
         raise SystemExit(Exit.INTERRUPTED) from None
     raise SystemExit(printer.exit)
+
+
+def follow(
+    session: Session,
+    info: RunInfo,
+    source: str | None,
+    flows: Sequence[str],
+    allowed: Allowed,
+    **options: Unpack[Resume],
+) -> None:
+    """Continue a run with one of these flows, or of those in pyproject.toml, as `execute` does."""
+    flow = _flows.find(flows, info.flow, source)
+    execute(
+        session,
+        lambda engine: engine.resume_stream(info.run_id, flow=flow.flow, **options),
+        info.run_id,
+        session.commands.resume(info.run_id, flows, source),
+        allowed,
+    )
 
 
 async def _stream(
@@ -80,6 +106,7 @@ class EventPrinter:
         self._session = session
         self._resume = resume
         self._running_step = LiveLine()
+        self._failed_step: str | None = None
 
     def print(self, event: Event, core: Core) -> None:
         """Print one event. Only the run's own events decide the exit code."""
@@ -93,6 +120,10 @@ class EventPrinter:
             sys.stdout.flush()
             return
         line, style = in_a_line(event)
+        if isinstance(event, ev.StepFailed):
+            self._failed_step = event.step
+        elif own and isinstance(event, ev.RunFailed) and self._failed_step == _step_of(event):
+            line = f"failed in {self._failed_step}"  # whose error is in the line before
         if own and isinstance(event, ev.RunPaused):
             asked = questions(core, self.run_id) if event.questions else []
             commands = self._session.commands
@@ -104,13 +135,28 @@ class EventPrinter:
             _show.show(_show.cell(as_options(line if own else f"  {line}"), style), err=True)
         if isinstance(event, ev.StepStarted):
             self._running_step.draw(f"… {_show.clean(event.name)}", now=True)
+        if own and isinstance(event, ev.RunFailed):
+            self._explain(event.error)
         if own and isinstance(event, ev.RunCompleted):
             _show.print_pretty(plain(event.result))
+
+    def _explain(self, error: BaseException) -> None:
+        """Where it failed, in the user's own code, and how to look at it and continue it."""
+        found = failure_from(describe(error))
+        for text in [] if found is None else found.lines()[-_TRACE:]:
+            _show.say(text, "dim", err=True)
+        show = self._session.commands.line("show", self.run_id)
+        _show.say(f"look at it with: {show}", err=True)
+        _show.say(f"when the cause is fixed, continue it with: {self._resume}", err=True)
 
     def close(self) -> None:
         """Remove the line of the running step."""
         if not self._session.json:
             self._running_step.clear()
+
+
+def _step_of(event: RunFailed) -> str | None:
+    return getattr(event.error, "step", None)
 
 
 def in_a_line(event: Event) -> tuple[str, str]:
@@ -133,7 +179,7 @@ def in_a_line(event: Event) -> tuple[str, str]:
                 "yellow",
             )
         case ev.StepFailed(name=name, error=error):
-            return f"✗ {name}  {error}", "red"
+            return f"✗ {name}  {error.removeprefix(f'step {event.step!r} ')}", "red"
         case ev.StepSkipped(name=name, reason=reason):
             return f"- {name}  {reason}", "dim"
         case ev.CheckpointFailed(step=step, error=error):
@@ -153,7 +199,8 @@ def in_a_line(event: Event) -> tuple[str, str]:
             took = f"completed in {words.span(duration)}"
             return (took, "green") if saved else (f"{took}, but that is not saved", "yellow")
         case ev.RunFailed(error=error):
-            return f"failed: {plain(error)}", "red"
+            found = failure_from(describe(error))
+            return f"failed {found.where}: {found}" if found else "failed", "red"
         case ev.RunCancelled():
             return "cancelled", "magenta"
     return "", ""

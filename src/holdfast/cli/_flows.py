@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from holdfast.cli import _show
+from holdfast.cli._importing import importing
 from holdfast.cli._options import parse_pair
 from holdfast.cli._runs import find_run
 from holdfast.cli._session import Session
@@ -141,6 +142,7 @@ def _loadable(names: Sequence[object], beside: Path) -> Iterator[Named]:
             if click.get_current_context().meta.get("holdfast.debug"):
                 raise
             reason = error.message if isinstance(error, click.ClickException) else str(error)
+            reason = reason.partition("\n")[0]
             _show.warn(f"flow {name} in pyproject.toml can't be used: {reason}")
 
 
@@ -219,16 +221,16 @@ def _module(where: str, beside: Path) -> Any:
         module = importlib.util.module_from_spec(spec)
         sys.path.insert(0, str(path.absolute().parent))
         sys.modules[name] = module  # where classes of it are looked for
-        spec.loader.exec_module(module)
+        with importing(where):
+            spec.loader.exec_module(module)
         return module
     if str(beside) not in sys.path:
         sys.path.insert(0, str(beside))
     try:
-        return importlib.import_module(where)
+        with importing(where):
+            return importlib.import_module(where)
     except ModuleNotFoundError as error:
-        if error.name is None or not f"{where}.".startswith(f"{error.name}."):
-            raise  # something that the module needs
-        raise NotFoundError(f"there is no module {where!r} here or installed") from None
+        raise NotFoundError(f"there is no module {where!r} here or installed") from error
 
 
 def _flow(found: Any, name: str) -> Named:

@@ -19,10 +19,12 @@ from holdfast.operations.children import parent_run
 from holdfast.operations.listing import info_of
 from holdfast.store import RunFilter
 from holdfast.views import runs as views
-from holdfast.views import threads
+from holdfast.views import threads, words
 from holdfast.views.errors import NotFoundError
 
 _CANDIDATES: Final = 10
+_NEAR: Final = 300  # runs whose ids are compared with one that is wrong
+_ALIKE: Final = 3  # characters at the beginning of an id that are mostly right
 _COMPLETED: Final = 500  # runs that a shell is given to choose from
 
 
@@ -56,13 +58,21 @@ def find_run(cp: SyncCheckpointer, text: str, *, threads: bool = False) -> RunIn
     if not found and threads and (members := cp.thread(text)):
         return members[0]
     if not found:
-        raise NotFoundError(f"there is no run {text!r} in {_show.clean(cp.store.url)}")
+        raise NotFoundError(
+            f"there is no run {text!r} in {_show.clean(cp.store.url)}{_meant(cp, text)}"
+        )
     if len(found) > 1:
         names = [_show.clean(run.run_id) for run in found[:_CANDIDATES]]
         more = ["…"] if len(found) > _CANDIDATES else []
         listed = "".join(f"\n  {name}" for name in [*names, *more])
         raise click.UsageError(f"{text!r} could be any of these runs; give more of the id:{listed}")
     return found[0]
+
+
+def _meant(cp: SyncCheckpointer, text: str) -> str:
+    """Which run may have been meant: one of the newest, or of those whose ids begin alike."""
+    near = [*cp.runs(limit=_NEAR), *cp.runs(prefix=text[:_ALIKE], limit=_NEAR)]
+    return words.meant(text, dict.fromkeys(run.run_id for run in near))
 
 
 def _outermost(

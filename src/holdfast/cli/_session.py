@@ -11,6 +11,7 @@ import click
 
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _keys, _show
+from holdfast.cli._exits import FailedError
 from holdfast.cli._keys import Keys
 from holdfast.codec.secrets import environment_secrets
 from holdfast.engine.tracebacks import FULL
@@ -206,6 +207,15 @@ class Session:
     def interactive(self) -> bool:
         """Whether a person can be asked."""
         return not self.json and sys.stdin.isatty() and sys.stdout.isatty()
+
+    def confirm(self, question: str) -> None:
+        """Go on if a person says so. Where nobody can be asked, --yes has to say so instead."""
+        if not self.interactive:
+            raise click.UsageError(
+                "there is no terminal to ask on; to do it without asking, give --yes"
+            )
+        if not click.confirm(question):
+            raise FailedError("nothing was changed")
 
 
 def _store_of(own: "StoreLike") -> Store:

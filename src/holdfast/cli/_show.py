@@ -6,7 +6,7 @@ terminal: escape sequences and characters that reorder text are shown, never sen
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import click
@@ -19,6 +19,8 @@ from holdfast.errors.base import named_journals, one_line
 
 clean: Final = one_line
 to_json: Final = to_ascii
+_WIDTH: Final = 78
+_DEEPEST: Final = 40  # columns of indentation; what is deeper is on one line
 _NAMED: Final = 5  # entries that an export or copy lacks; with --json all of them
 _STYLES: Final = {
     "completed": "green",
@@ -49,13 +51,36 @@ def pretty(value: Any) -> list[str]:
     return [clean(line) for line in lines]
 
 
-def print_pretty(value: Any, *, most: int | None = None) -> None:
-    """Draw a document in color, or its first lines."""
-    lines = pretty(for_people(value))
+def print_pretty(value: Any) -> None:
+    """Draw a document in color, as JSON is usually indented."""
+    for line in pretty(for_people(value)):
+        show(highlighted(line))
+
+
+def print_laid_out(value: Any, *, most: int | None = None) -> None:
+    """Draw a document in color, or its first lines; what is short is on one line."""
+    lines = [clean(line) for line in _laid_out(for_people(value))]
     for line in lines[:most]:
         show(highlighted(line))
     if most is not None and len(lines) > most:
         say(f"… {len(lines) - most:,} more lines; see them with --full", "dim")
+
+
+def _laid_out(value: Any, indent: str = "", name: str = "") -> Iterator[str]:
+    text = json.dumps(value, ensure_ascii=False, default=plain)
+    is_deep = len(indent) > _DEEPEST or not isinstance(value, dict | list) or not value
+    if is_deep or len(indent) + len(name) + len(text) < _WIDTH:
+        yield f"{indent}{name}{text}"
+        return
+    begin, end = "{}" if isinstance(value, dict) else "[]"
+    items = value.items() if isinstance(value, dict) else [(None, item) for item in value]
+    yield f"{indent}{name}{begin}"
+    for number, (key, item) in enumerate(items, 1):
+        label = "" if key is None else f"{json.dumps(key, ensure_ascii=False)}: "
+        *lines, last = _laid_out(item, f"{indent}  ", label)
+        yield from lines
+        yield last if number == len(value) else f"{last},"
+    yield f"{indent}{end}"
 
 
 def print_json(value: Any) -> None:
@@ -103,10 +128,10 @@ def table(
         show(line)
 
 
-def say_if_cut(shown: int, count: int, order: str) -> None:
+def say_if_cut(shown: int, count: int, order: str, *, option: str = "--limit 0") -> None:
     """Say below a list that it does not have everything, and which part of it this is."""
     if shown < count:
-        say(f"{shown:,} of {count:,}, {order}; see all with --limit 0", "dim")
+        say(f"{shown:,} of {count:,}, {order}; see all with {option}", "dim")
 
 
 def lost_in(damage: Sequence[CheckpointCorruptedError]) -> list[str]:

@@ -1,13 +1,17 @@
 """One step of a run on the terminal."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from holdfast.cli import _show
+from holdfast.cli._outcome import draw_trace
 from holdfast.views import words
+from holdfast.views.outcome import lines_of
 from holdfast.views.step_detail import Detail, Tried
 
 _LINES: Final = 20
 _COLORS: Final = {"completed": "green", "failed": "red", "cut off": "magenta"}
+_ROUNDS: Final = 20
 _LOG: Final = 10  # outputs that are shown
 
 
@@ -27,8 +31,7 @@ def draw_step(detail: Detail, *, full: bool) -> None:
     if one.child is not None:
         _show.say(f"child run {_show.clean(one.child)}")
     if len(detail.attempts) > 1 or any(each.outcome == "failed" for each in detail.attempts):
-        for attempt in detail.attempts:
-            _draw_attempt(attempt)
+        _draw_attempts(detail.attempts, full=full)
     if detail.output_count:
         shown = detail.outputs if full else detail.outputs[-_LOG:]
         _show.say(f"output ({len(shown):,} of {detail.output_count:,})", "bold")
@@ -39,10 +42,41 @@ def draw_step(detail: Detail, *, full: bool) -> None:
     if detail.has_value:
         titles = {"checkpoint": "state after it", "question": "question"}
         _show.say(titles.get(detail.kind, "result"), "bold")
-        _show.print_pretty(detail.value, most=None if full else _LINES)
+        _show.print_laid_out(detail.value, most=None if full else _LINES)
     if len(detail.rounds) > 1:
-        text = f"{words.plural(len(detail.rounds), 'execution')} of {one.group}; --at shows one"
-        _show.say(_show.clean(text), "dim")
+        _draw_rounds(detail, full=full)
+
+
+def _draw_rounds(detail: Detail, *, full: bool) -> None:
+    """Each time that the step was executed, in a loop or for an item: problems first."""
+    rounds = sorted(detail.rounds, key=lambda one: not one.is_problem)
+    shown = rounds if full else rounds[:_ROUNDS]
+    _show.say()
+    _show.table(
+        ("EXECUTION", "STATUS", "TOOK", "SEQ"),
+        [
+            (
+                one.name,
+                _show.cell(one.status, _COLORS.get(one.status, "yellow")),
+                "" if one.took is None else words.span(one.took),
+                "" if one.seq is None else one.seq,
+            )
+            for one in shown
+        ],
+        right=("TOOK", "SEQ"),
+    )
+    more = f"; {len(rounds) - len(shown):,} more with --full" if len(shown) < len(rounds) else ""
+    _show.say(f"see one of them with --at SEQ{more}", "dim")
+
+
+def _draw_attempts(attempts: Sequence[Tried], *, full: bool) -> None:
+    """Each attempt; a traceback that several have in common is shown once, below the last."""
+    for number, attempt in enumerate(attempts):
+        _draw_attempt(attempt)
+        rest = attempts[number + 1 :]
+        if not any(attempt.trace == later.trace for later in rest):
+            told = f"{attempt.error_type}: {attempt.message}"
+            draw_trace(lines_of(attempt.trace, told), full=full)
 
 
 def _draw_attempt(attempt: Tried) -> None:
@@ -54,5 +88,3 @@ def _draw_attempt(attempt: Tried) -> None:
         told = "cut off: its process died"
     line = f"attempt {attempt.number} {told}"
     _show.say(_show.clean(line), _COLORS.get(attempt.outcome, ""))
-    for text in attempt.trace.splitlines():
-        _show.say(f"  {_show.clean(text)}", "dim")

@@ -3,7 +3,6 @@
 import click
 
 from holdfast.cli import _show
-from holdfast.cli._exits import FailedError
 from holdfast.cli._options import option
 from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
@@ -24,16 +23,7 @@ def command(session: Session, run: str, where: str, force: bool, yes: bool) -> N
     with session.opened() as cp:
         place = find_place(cp, find_run(cp, run).run_id, where)
         if not yes:
-            _confirm(session, place)
+            session.confirm(f"Delete {_show.clean(place)} permanently?")
         run_id = split_checkpoint_id(place)[0]
         cp.delete(run_id, place, force=force)
     session.show({"deleted": place}, lambda: _show.say(f"{place} deleted"))
-
-
-def _confirm(session: Session, place: str) -> None:
-    if not session.interactive:
-        raise click.UsageError(
-            "there is no terminal to ask on; to delete without asking, give --yes"
-        )
-    if not click.confirm(f"Delete {_show.clean(place)} permanently?"):
-        raise FailedError("nothing was deleted")

@@ -6,7 +6,6 @@ from typing import Any, Final
 import click
 
 from holdfast.cli import _show
-from holdfast.cli._exits import FailedError
 from holdfast.cli._options import dry_run, option
 from holdfast.cli._runs import run_argument
 from holdfast.cli._session import Session, as_command
@@ -71,7 +70,7 @@ def command(
         if run is not None and not doomed.runs and unfinished(cp.core, "run", run) is None:
             raise NotFoundError(f"there is no run {run!r} in {_show.clean(cp.store.url)}")
         if doomed.runs and not dry_run and not yes:
-            _confirm(session, len(doomed.runs))
+            session.confirm(f"Delete {words.plural(len(doomed.runs), 'run')} permanently?")
         done = doomed
         if not dry_run:
             try:
@@ -113,12 +112,3 @@ def _plan(receipt: Receipt, refused: list[str]) -> dict[str, Any]:
     names = ("run_id", "status", "checkpoints", "entries", "digest")
     runs = [{name: getattr(run, name) for name in names} for run in receipt.runs]
     return {"dry_run": True, "runs": runs, "refused": refused}
-
-
-def _confirm(session: Session, count: int) -> None:
-    if not session.interactive:
-        raise click.UsageError(
-            "there is no terminal to ask on; to delete without asking, give --yes"
-        )
-    if not click.confirm(f"Delete {words.plural(count, 'run')} permanently?"):
-        raise FailedError("nothing was deleted")

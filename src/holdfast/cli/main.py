@@ -25,6 +25,7 @@ SECTIONS: Final = {
         "run": "start a flow",
         "submit": "record a run for a worker to execute",
         "resume": "continue a run where it stopped",
+        "retry": "continue runs that failed, one or many",
         "recover": "resume every run whose process died",
         "dry-run": "which runs would resume with the code as it is now",
         "worker": "execute what was submitted, is due, was answered or lost its process",
@@ -67,6 +68,31 @@ not when it is listed."""
 
 
 _INTERRUPTED: Final = 130
+_ELSEWHERE: Final = {  # what other programs call it
+    "list": "runs",
+    "ls": "runs",
+    "ps": "runs",
+    "status": "runs",
+    "info": "show",
+    "inspect": "show",
+    "history": "show",
+    "logs": "watch",
+    "tail": "watch",
+    "follow": "watch",
+    "start": "run",
+    "exec": "run",
+    "continue": "resume",
+    "rerun": "retry",
+    "approve": "answer",
+    "reject": "answer",
+    "stop": "pause",
+    "kill": "cancel",
+    "rm": "forget",
+    "remove": "forget",
+    "check": "verify",
+    "serve": "ui",
+    "web": "ui",
+}
 
 
 class Commands(click.Group):
@@ -84,6 +110,19 @@ class Commands(click.Group):
         module = f"holdfast.cli.{plain}" + ("_" if keyword.iskeyword(plain) else "")
         command: click.Command = importlib.import_module(module).command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is called, or an error that names the one that may be meant."""
+        wrong = args[0]
+        if ctx.resilient_parsing or wrong.startswith("-") or self.get_command(ctx, wrong):
+            return super().resolve_command(ctx, args)
+        from holdfast.views.words import meant
+
+        right = _ELSEWHERE.get(wrong.lower())
+        lead = f"; did you mean {right!r}?" if right else meant(wrong, self.list_commands(ctx))
+        raise click.UsageError(f"there is no command {wrong!r}{lead}", ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """A list for each section."""

@@ -6,19 +6,15 @@ from typing import Any, Final
 
 import click
 
-from holdfast.cli import _flows, _options, _show
+from holdfast.cli import _bulk, _flows, _options, _show
 from holdfast.cli._claims import Allowed, allowing
 from holdfast.cli._exits import Exit
 from holdfast.cli._options import option
 from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
-from holdfast.engine.engine import Engine
 from holdfast.engine.flow import Flow
 from holdfast.engine.resume.recovery import Orphan, survey
-from holdfast.errors import RunCancelledError, RunPausedError
 from holdfast.views import words
-from holdfast.views.errors import as_options
-from holdfast.views.values import plain
 
 _WAITING: Final = ("orphaned", "answered")
 _LEFT: Final = "not resumed: name its flow with --flow, or in flows under [tool.holdfast]"
@@ -81,13 +77,13 @@ def command(
     rows = [
         orphan._asdict()
         | {"status": _status(orphan), "error": None if dry_run else _note(orphan, names)}
-        | _outcome(orphan.run_id, came)
+        | _bulk.outcome(orphan.run_id, came)
         for orphan in found
         if not (wait and orphan.undecided and orphan.flow in names)  # its process is alive
         or orphan.run_id in came
     ]
     others = came.keys() - {orphan.run_id for orphan in found}  # they waited for an answer
-    rows += [{"run_id": run_id} | _outcome(run_id, came) for run_id in sorted(others)]
+    rows += [{"run_id": run_id} | _bulk.outcome(run_id, came) for run_id in sorted(others)]
 
     def draw() -> None:
         if not rows:
@@ -120,13 +116,7 @@ async def _recover(
     at_once: int,
     advance: Callable[[], None],
 ) -> dict[str, Any]:
-    async with Engine(
-        session.url,
-        owner=session.owner,
-        flows=flows,
-        verifier=allowed.verifier(),
-        **session.engine(),
-    ) as engine:
+    async with _bulk.open_engine(session, flows, allowed) as engine:
         return await engine.recover(wait=wait, at_once=at_once, progress=lambda _: advance())
 
 
@@ -138,16 +128,3 @@ def _status(orphan: Orphan) -> str:
 
 def _note(orphan: Orphan, known: Collection[str]) -> str:
     return _UNDECIDED if orphan.undecided and orphan.flow in known else _LEFT
-
-
-def _outcome(run_id: str, came: dict[str, Any]) -> dict[str, Any]:
-    if run_id not in came:
-        return {}
-    result = came[run_id]
-    if isinstance(result, RunPausedError):
-        return {"status": "paused", "error": str(result)}
-    if isinstance(result, RunCancelledError):
-        return {"status": "cancelled", "error": None}
-    if isinstance(result, BaseException):
-        return {"status": "failed", "error": as_options(plain(result))}
-    return {"status": "completed", "error": None, "result": plain(result)}

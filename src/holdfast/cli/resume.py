@@ -7,7 +7,7 @@ import click
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _flows, _options, _show
 from holdfast.cli._claims import Allowed, allowing
-from holdfast.cli._execution import execute
+from holdfast.cli._execution import follow
 from holdfast.cli._options import option
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
@@ -67,21 +67,15 @@ def command(
         if submit:
             _submit(session, cp, info.run_id, by)
             return
-    flow = _flows.find(flows, info.flow, source)
-    resume_command = session.commands.resume(info.run_id, flows, source)
-
-    execute(
+    follow(
         session,
-        lambda engine: engine.resume_stream(
-            info.run_id,
-            flow=flow.flow,
-            trust=trust,
-            take_over=take_over,
-            ask_workers=None if ask_workers is None else ask_workers.total_seconds(),
-        ),
-        info.run_id,
-        resume_command,
+        info,
+        source,
+        flows,
         allowed,
+        trust=trust,
+        take_over=take_over,
+        ask_workers=None if ask_workers is None else ask_workers.total_seconds(),
     )
 
 

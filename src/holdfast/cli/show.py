@@ -1,4 +1,4 @@
-"""`holdfast show`: one run, its timeline, its state and its child runs."""
+"""`holdfast show`: one run, what it was given, what it did and what came of it."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -11,21 +11,24 @@ from holdfast.cli import _show, _threads
 from holdfast.cli._drawing import Text
 from holdfast.cli._exits import FailedError
 from holdfast.cli._options import option
+from holdfast.cli._outcome import draw_claims, draw_outcome, draw_value
 from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.cli._steps import draw_step
 from holdfast.model import OF_CHILD
 from holdfast.operations.timeline import Moment
 from holdfast.views import words
-from holdfast.views.moments import beginning, note, what
-from holdfast.views.run import show
-from holdfast.views.runs import nobody
+from holdfast.views.claims import claims
+from holdfast.views.moments import beginning, is_told, note, what
+from holdfast.views.next_steps import next_for
+from holdfast.views.outcome import outcome_of
+from holdfast.views.run import State, show
 from holdfast.views.step_detail import detail_of
 from holdfast.views.step_reading import steps_of
 
 _MOMENTS: Final = 50
 _LINES: Final = 20
-_BAR: Final = 16
+_BAR: Final = 10
 _GAP: Final = 0.1  # seconds; less is not worth a word
 
 
@@ -40,14 +43,15 @@ _GAP: Final = 0.1  # seconds; less is not worth a word
 @option("--step NAME", "Only this step: its attempts, tracebacks, output and result.")
 @option("--full", "All of the timeline, of the state and of the output.")
 def command(session: Session, run: str, where: str | None, step: str | None, full: bool) -> None:
-    """Show RUN: its timeline, its state and its child runs.
+    """Show RUN: its inputs, its timeline, its result or what it failed with, what it claims, its
+    child runs and its state, and what to do next.
 
     Its status is shown as by `holdfast runs`. RUN may also be a thread: its newest run is shown.
     Of a thread of LangGraph's, the messages and the values of its channels are shown.
     Entries that are damaged are marked; in a run of more than 5,000 entries, only those that are
     missing or can't be read, as long as its state can be loaded: `holdfast verify` finds the rest.
-    A step may have been executed several times, in a loop: the last time is shown, or the one that
-    was recorded at the seq that --at names.
+    A step may have been executed several times, in a loop or for each item: the last time is
+    shown, or the one that was recorded at the seq that --at names.
     """
     with session.opened() as cp:
         info = find_run(cp, run, threads=True)
@@ -60,32 +64,43 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
             return
         place = None if where is None else find_place(cp, info.run_id, where)
         found = show(cp, info, place)
-    moments, state, facts = found.moments, found.state, found.facts
+        told = outcome_of(cp, info, found.moments)
+        claimed = claims(cp, info.run_id)
+        advice = None if session.json else next_for(session.commands, cp, found)
+    document = found.document() | told.document() | {"claims": claimed.document()}
 
     def draw() -> None:
-        _draw_summary(info, found.word, facts.get("due"), moments)
-        if facts.get("orphaned"):
-            _show.say(f"{nobody(facts['holder'])}; continue it with: holdfast recover", "red")
-        elif facts.get("answered"):
-            _show.say("it was answered; continue it with: holdfast resume, or recover", "yellow")
+        _draw_summary(info, found.word, found.facts.get("due"), found.moments)
+        draw_value("inputs", told.inputs or None, full=full)
         _show.say()
-        _draw_timeline(moments if full else moments[-_MOMENTS:], len(moments))
+        _draw_timeline(found.moments if full else found.moments[-_MOMENTS:], len(found.moments))
+        draw_outcome(told, full=full)
+        draw_claims(claimed, full=full)
         if found.children:
             _show.say()
             _draw_tree(info, found.tree)
-        if state.checkpoint is not None:
+        _draw_state(found.state, full=full)
+        if advice is not None:
             _show.say()
-            _show.say(f"state at {state.checkpoint_id}", "bold")
-            if state.interrupts is None:
-                _show.print_pretty(state.value, most=None if full else _LINES)
-            else:
-                _threads.draw_channels(state.value, full=full)
-            for question in state.interrupts or ():
-                _show.say(f"waits for an answer to: {_show.to_json(question)}", "yellow")
+            _show.say(advice.why, "yellow")
+            _show.say(f"  {advice.command}")
 
-    session.show(found.document(), draw)
-    if state.damage:
-        raise FailedError(_show.clean(state.damage))
+    session.show(document, draw)
+    if found.state.damage:
+        raise FailedError(_show.clean(found.state.damage))
+
+
+def _draw_state(state: State, *, full: bool) -> None:
+    if state.checkpoint is None:
+        return
+    _show.say()
+    _show.say(f"state at {state.checkpoint_id}", "bold")
+    if state.interrupts is None:
+        _show.print_laid_out(state.value, most=None if full else _LINES)
+    else:
+        _threads.draw_channels(state.value, full=full)
+    for question in state.interrupts or ():
+        _show.say(f"waits for an answer to: {_show.to_json(question)}", "yellow")
 
 
 def _seq_of(where: str) -> int:
@@ -105,10 +120,11 @@ def _draw_summary(
         if value is not None:
             line.add(f"  {name} ", "dim").add(_show.clean(value))
     _show.show(line)
-    took = (moments[-1].at - moments[0].at).total_seconds()
+    readable = [moment.at for moment in moments if moment.kind != "damaged"] or [moments[0].at]
+    took = (readable[-1] - readable[0]).total_seconds()
     worked = sum(moment.took or 0.0 for moment in moments)
     _show.say(
-        f"{beginning(moments[0])} {words.moment(moments[0].at)}, {words.span(took)} until its last entry, "
+        f"{beginning(moments[0])} {words.moment(readable[0])}, {words.span(took)} until its last entry, "
         f"{words.span(worked)} in steps"
     )
 
@@ -118,11 +134,13 @@ def _draw_timeline(moments: Sequence[Moment], count: int) -> None:
         _show.say(f"… {count - len(moments):,} earlier; see them with --full", "dim")
     longest = max((moment.took or 0.0 for moment in moments), default=0.0)
     rows: list[tuple[Any, ...]] = []
+    before: Moment | None = None
     for moment in moments:
         if moment.waited >= _GAP and rows:
             pause = _show.cell(f"· nothing for {words.span(moment.waited)}", "dim")
             rows.append(("", "", pause, "", "", ""))
-        rows.append(_row(moment, longest))
+        rows.append(_row(moment._replace(note="") if is_told(moment, before) else moment, longest))
+        before = moment
     _show.table(("SEQ", "TIME", "WHAT", "TOOK", "", "NOTE"), rows, right=("SEQ", "TOOK"))
 
 
@@ -136,7 +154,7 @@ def _row(moment: Moment, longest: float) -> tuple[Any, ...]:
         told = f"left behind {told}".strip()
     return (
         moment.seq,
-        f"{moment.at.astimezone():%H:%M:%S}",
+        "" if moment.kind == "damaged" else f"{moment.at.astimezone():%H:%M:%S}",
         painted(moment),
         took,
         _show.cell(bar, "cyan"),

@@ -1,4 +1,4 @@
-"""What people are shown instead of frames, tables, tensors, arrays and secrets: a line about each.
+"""What people are shown instead of frames, tensors, arrays, bytes and secrets: a line about each.
 
 It is made of the readable form alone, and needs none of their libraries. Whatever was stored, a
 summary raises nothing and is short.
@@ -6,6 +6,7 @@ summary raises nothing and is short.
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -16,7 +17,9 @@ from holdfast.codec.readable import CODEC, HIDDEN_TAGS
 from holdfast.errors import HoldfastError
 from holdfast.errors.base import one_line
 
-_SUMMARISED: Final = frozenset({"$ndarray", CODEC, *HIDDEN_TAGS})
+_BYTES: Final = "$bytes"
+_SUMMARISED: Final = frozenset({"$ndarray", _BYTES, CODEC, *HIDDEN_TAGS})
+_FEW_BYTES: Final = 32  # that are shown
 _COLUMNS: Final = 5  # that are named
 _LONGEST: Final = 40  # characters of a name, or of a type
 _SHOWN: Final = 100  # characters of a user's own data
@@ -42,6 +45,8 @@ def summary(tree: Any) -> str | None:
     if tag in HIDDEN_TAGS:
         named = inner.get("path") if isinstance(inner, dict) else inner
         return one_line(f'{"encrypted" if tag == "$encrypted" else "secret"} "{named}"'[:_LONGEST])
+    if tag == _BYTES:
+        return _bytes(inner) if isinstance(inner, str) else None
     if not isinstance(inner, dict):
         return None
     name = str(inner.get("name")) if tag == CODEC else "numpy.ndarray"
@@ -52,6 +57,16 @@ def summary(tree: Any) -> str | None:
     except _MALFORMED:
         text = name[:_LONGEST]
     return one_line(text)
+
+
+def size(count: int) -> str:
+    """A number of bytes, for people."""
+    value = float(count)
+    for unit in ("B", "KB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            break
+        value /= 1000
+    return f"{count} B" if unit == "B" else f"{value:,.1f} {unit}"
 
 
 def pretty(value: Any) -> str:
@@ -85,6 +100,21 @@ def changed(old: Any, new: Any) -> str:
         return "changed"
     shown = [_label(name) for name in names[:_COLUMNS]] + ["…"] * (len(names) > _COLUMNS)
     return one_line(f"changed in {', '.join(shown)}") if shown else "changed"
+
+
+def _bytes(encoded: str) -> str:
+    """A digest or an id is shown; of what is longer, only the size."""
+    count = _decoded_size(encoded)
+    if count > _FEW_BYTES:
+        return f"bytes, {size(count)}"
+    try:
+        return f"bytes {base64.b64decode(encoded).hex()}".rstrip()
+    except ValueError:
+        return "bytes"
+
+
+def _decoded_size(encoded: str) -> int:
+    return len(encoded.rstrip("=")) * 3 // 4
 
 
 def _of_data(name: str, data: Any) -> str:
@@ -138,7 +168,8 @@ def _tensor(kind: str) -> Callable[[Any], str]:
 
 
 def _array(data: Any) -> str:
-    return f"ndarray {_dtype(data['dtype'])} {_shape(data['shape'])}"
+    shape = f"{_dtype(data['dtype'])} {_shape(data['shape'])}"
+    return f"ndarray {shape}, {size(_decoded_size(data['data']))}"
 
 
 def _sized(rows: int, columns: Sequence[Any]) -> str:
@@ -199,7 +230,7 @@ def _dtype(name: str) -> str:
 
 
 def _shape(shape: Any) -> str:
-    return f"({', '.join(format(int(dim), ',') for dim in shape[:8])}{',' * (len(shape) == 1)})"
+    return " × ".join(format(int(dim), ",") for dim in shape[:8]) or "scalar"
 
 
 def _cut(text: str, most: int) -> str:

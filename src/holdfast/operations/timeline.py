@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo, to_datetime
 from holdfast.codec import readable
-from holdfast.codec.meta import SIGNED, Meta
+from holdfast.codec.meta import SIGNED, Meta, plain_step
 from holdfast.codec.summaries import for_people
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.core import Core
@@ -150,7 +150,7 @@ def _moment(core: Core, entry: Entry, before: Entry | None, branch: set[int] | B
     due = None
     try:
         due = info.meta.due if entry.kind in _WAITS else None
-        step = info.step_name if entry.kind in CARRY_STATE else entry.step
+        step = info.step_name if entry.kind == Kind.CHECKPOINT else plain_step(entry)
         note, child = _note(core, info), _child(info)
     except CheckpointCorruptedError as error:  # of its metadata: the others are shown
         step, note, child = entry.step, f"damaged: {error.reason}", None

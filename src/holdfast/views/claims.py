@@ -78,6 +78,21 @@ class Claims(NamedTuple):
     older: bool  # whether there are more recorded checks than were looked at
     damage: str = ""  # why there are none to show
 
+    def document(self) -> list[dict[str, Any]]:
+        """The claims in force as `holdfast show --json` has them."""
+        return [
+            {
+                "seq": one.seq,
+                "step": one.step,
+                "type": one.kind,
+                "description": one.description,
+                "status": one.status,
+                "reason": one.history[0].reason if one.history else None,
+                "checked_at": one.history[0].at if one.history else None,
+            }
+            for one in self.in_force
+        ]
+
 
 NONE: Final = Claims([], [], {}, 0, False)
 

@@ -47,7 +47,14 @@ class Commands(NamedTuple):
             words += [*options, *where]
         return " ".join(map(_quoted, ("holdfast", name, *words))) + note
 
-    def resume(self, run_id: str, flows: Sequence[str] = (), source: str | None = None) -> str:
+    def resume(
+        self,
+        run_id: str,
+        flows: Sequence[str] = (),
+        source: str | None = None,
+        *,
+        name: str = "resume",
+    ) -> str:
         """The command that continues a run, with the options that it needs here.
 
         `flows` are those that somebody named, here and now. What the run itself says, `source`, is
@@ -57,7 +64,7 @@ class Commands(NamedTuple):
         needed, note = [flow for flow in flows if flow not in configured], ""
         if not flows and (source not in configured if source else not configured):
             needed, note = [PLACEHOLDER], f"  # {recorded(source)}" if source else ""
-        command = self.line("resume", run_id, *(f"--flow={flow}" for flow in needed))
+        command = self.line(name, run_id, *(f"--flow={flow}" for flow in needed))
         return f"{command}{one_line(note)}"
 
     def answer(self, run_id: str, asked: "Sequence[Question]", *, form: bool = False) -> str:

@@ -20,7 +20,6 @@ from holdfast.codec.summaries import is_summarised, summary
 from holdfast.errors.base import one_line
 from holdfast.integrations.langgraph import plain
 from holdfast.views.messages import said, who
-from holdfast.views.words import size
 
 T = TypeVar("T")
 
@@ -31,7 +30,6 @@ LARGEST: Final = 1_000_000
 """Characters of a value that are shown if somebody asks; more can be downloaded."""
 
 _SHORT: Final = 72  # characters that fit on a line
-_BYTES: Final = "$bytes"
 _URL: Final = 600  # characters beyond a cut that may tell that a password is before it
 
 
@@ -97,7 +95,7 @@ def text_of(tree: Any, pointer: str = "", *, most: int = INLINE, messages: bool 
 
 def fields_of(tree: Any, *, start: int = 0, most: int) -> tuple[list[Field], int]:
     """Parts of a value in JSON's form, made legible, and how many parts it has."""
-    if isinstance(tree, dict) and summary(tree) is None and _BYTES not in tree:
+    if isinstance(tree, dict) and summary(tree) is None:
         shown = list(islice(tree.items(), start, start + most))
         return [_field(key, _name(key), value) for key, value in shown], len(tree)
     if isinstance(tree, list):
@@ -149,7 +147,7 @@ class _Beginning:
             shown: str = redacted(tree[: self._left + _URL])[: self._left + 1]
             self._left -= len(shown)
             return shown
-        if isinstance(tree, dict) and (is_summarised(tree) or _BYTES in tree):
+        if is_summarised(tree):
             self._left -= _SHORT
             return tree
         if isinstance(tree, dict):
@@ -199,9 +197,6 @@ def _summarised(tree: Any) -> Any:
     text = summary(tree)
     if text is not None:
         return f"<{text}>"
-    if len(tree) == 1 and isinstance(tree.get(_BYTES), str):
-        encoded = tree[_BYTES].rstrip("=")
-        return f"<bytes, {size(len(encoded) * 3 // 4)}>"
     return {key: _summarised(item) for key, item in tree.items()}
 
 

@@ -25,6 +25,7 @@ _WORDS: Final = {
     "rollback": "went back",
     "begin": "begins",
     "trim": "thinned out",
+    "damaged": "damaged",
     "tombstone": "deleted up to here",
 }
 
@@ -34,6 +35,8 @@ def what(moment: Moment) -> str:
     if moment.status == "deleted":
         return f"({moment.kind}, deleted)"
     said = [_WORDS.get(moment.kind, ""), moment.step or ""]
+    if moment.kind == "checkpoint" and moment.status == "failed":
+        said[0] = "failed"
     match moment.kind:
         case "request":
             said[1] = moment.note
@@ -43,6 +46,8 @@ def what(moment: Moment) -> str:
             said[0] = beginning(moment)
         case "complete":
             said = said[:1]
+        case "fail" if moment.status == "failed":
+            said = ["the run failed"]
     return " ".join(filter(None, said)) or "saved"
 
 
@@ -68,6 +73,15 @@ def note(moment: Moment) -> Note:
         return Note(moment.note)
     link = {"fail": "again", "open": "to begin"}.get(moment.kind, "until")
     return Note(moment.note, moment.until, link)
+
+
+def is_told(moment: Moment, before: Moment | None) -> bool:
+    """Whether a run's failure was told already, by the failure of its step just before it."""
+    return (
+        before is not None
+        and (moment.kind, moment.status, before.kind) == ("fail", "failed", "fail")
+        and moment.note == before.note
+    )
 
 
 def beginning(first: Moment) -> str:

@@ -13,7 +13,7 @@ from holdfast.codec.meta import Meta
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.integrations.langgraph import plain
 from holdfast.model import CARRY_STATE, Entry, Kind
-from holdfast.views import threads
+from holdfast.views import threads, words
 from holdfast.views.errors import NotFoundError
 from holdfast.views.steps import Attempt, Execution, Steps
 
@@ -92,7 +92,9 @@ def choose(steps: Steps, step: str, at: int | None = None) -> Sequence[Execution
     found = [one for one in same if at is None or one.seq == at]
     if not found:
         where = "" if at is None else f" at {at}"
-        raise NotFoundError(f"run {steps.run_id!r} has no step {step!r}{where}")
+        known = () if same else {one.group for one in steps.executions}
+        lead = words.meant(step, known)
+        raise NotFoundError(f"run {steps.run_id!r} has no step {step!r}{where}{lead}")
     current = [one for one in found if one.current]
     return [*(one for one in found if not one.current), *current] if current else found
 
@@ -107,6 +109,9 @@ def detail_of(
         return Detail(one, [], False, None, [], 0, [], "", rounds, one.note)
     reading = _Reading(cp, info.run_id)
     attempts = [_tried(reading, number, each) for number, each in enumerate(one.attempts, 1)]
+    if not attempts and one.status == "failed" and steps.failure == (one.seq or 0) + 1:
+        # A graph or pipeline ends with its failed node.
+        attempts = [_tried(reading, 1, Attempt("failed", one.start, one.end, steps.failure))]
     entry = None if one.seq is None else reading.entry(one.seq)
     has_value, value = _value(reading, cp, info, entry)
     shown = one.outputs[-_OUTPUTS:]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -48,7 +48,7 @@ class Journals(NamedTuple):
 
     def right(self, run: str) -> RunHead | None:
         """The row that the journal gives."""
-        return fold(self.journal(run))
+        return _folded(self.journal(run))
 
     def wrong(self) -> list[str]:
         """The runs whose rows are not what their journals say."""
@@ -65,7 +65,7 @@ class Journals(NamedTuple):
             own = row if row is not None and row.run == run else None
             if own is not None:
                 row = next(rows, None)
-            if own != fold(entries):
+            if own != _folded(entries):
                 yield run
         while row is not None:
             yield row.run
@@ -116,7 +116,7 @@ class Journals(NamedTuple):
         counted: list[Tally] = []
         for run in self.runs():
             journal = self.journal(run)
-            row = fold(journal)
+            row = _folded(journal)
             if row is not None:
                 put(row)
             counted += tallied(journal)
@@ -133,3 +133,8 @@ class Journals(NamedTuple):
         while page := self.ask(query, (after,)):
             yield from chain.from_iterable(page)
             (after,) = page[-1]
+
+
+def _folded(journal: Iterable[Entry]) -> RunHead | None:
+    """The row that a journal gives, but for entries without a number: those are damaged."""
+    return fold(entry for entry in journal if isinstance(entry.seq, int))

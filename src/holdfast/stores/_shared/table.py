@@ -56,14 +56,17 @@ class TableStore(Store):
         bodies: bool = True,
     ) -> list[Entry]:
         beyond, order = ("<", "DESC") if newest_first else (">", "ASC")
-        if after is None:
-            after = 1 << 62 if newest_first else -1
+        bound, place = f"AND e.seq {beyond} {self._mark} ", [after]
+        if after is None and newest_first:  # no bound: a seq that is no number is found, too
+            bound, place, after = "", [], 1 << 62
+        elif after is None:
+            place, after = [-1], -1
         query = (
             f"SELECT {NO_BODY}, {'e.body' if bodies else self._empty} FROM {self._entries} AS e "  # noqa: S608
-            f"WHERE e.run = {self._mark} AND e.seq {beyond} {self._mark} "
+            f"WHERE e.run = {self._mark} {bound}"
             f"ORDER BY e.seq {order} LIMIT {self._mark}"
         )
-        found = self._found(query, (run, after, limit))
+        found = self._found(query, (run, *place, limit))
         _check_order(run, after, found, newest_first)
         return found
 

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from holdfast.changes import ANY_RUN, Change
 from holdfast.errors import HoldfastError
-from holdfast.heads import changes, changes_of
+from holdfast.heads import Position, RunHead, changes, changes_of
 from holdfast.model import HIDDEN, Entry, follows
 from holdfast.seams import fault
 from holdfast.store import (
@@ -39,6 +39,7 @@ from holdfast.stores._shared.table import (
     fields_of,
 )
 from holdfast.stores.sqlite import index
+from holdfast.stores.sqlite.columns import checked, head_or_lost
 from holdfast.stores.sqlite.connections import Connections, code_of, roll_back
 from holdfast.stores.sqlite.index import ENTRIES, PREFIX
 from holdfast.stores.sqlite.work import WORK_SECONDS, run_guarded
@@ -216,7 +217,7 @@ class SQLiteStore(IndexedTableStore, Transactional):
         self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
     ) -> list[Entry]:
         wanted = fields_of(where) | bounds(where, after) | {"limit": limit}
-        return self._found(_RUNS, wanted)
+        return [head_or_lost(head) for head in super()._found(_RUNS, wanted)]
 
     def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
         return self._mark_and(marker, "sqlite.trim.marked", self._trimming(marker, changes))
@@ -286,6 +287,15 @@ class SQLiteStore(IndexedTableStore, Transactional):
     def _rows(self, query: str, parameters: Parameters) -> list[Row]:
         with self._db.reader() as db:
             return db.execute(query, parameters).fetchall()
+
+    def listed(
+        self, where: RunFilter = RunFilter(), *, before: Position | None = None, limit: int = PAGE
+    ) -> list[tuple[RunHead, Entry]]:
+        found = super().listed(where, before=before, limit=limit)
+        return [(row, head_or_lost(head, row)) for row, head in found]
+
+    def _found(self, query: str, parameters: Parameters) -> list[Entry]:
+        return checked(super()._found(query, parameters))
 
     def _give_back(self) -> None:
         """Give freed pages back to the disk, a few at a time, so that others can write.

@@ -1,0 +1,57 @@
+"""What to do about a run that waits for somebody: a sentence, and a command."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from holdfast.checkpointer import SyncCheckpointer
+from holdfast.engine.people.requests import questions
+from holdfast.errors import HoldfastError
+from holdfast.model import Status
+from holdfast.views import continuing, threads
+from holdfast.views.commands import Commands
+from holdfast.views.run import Shown
+from holdfast.views.runs import nobody
+
+
+class Advice(NamedTuple):
+    """Why something is to be done, and the command that does it."""
+
+    why: str
+    command: str
+
+
+def next_for(commands: Commands, cp: SyncCheckpointer, found: Shown) -> Advice | None:
+    """What to do next; None where nothing is to be done. Blocks."""
+    info, facts = found.info, found.facts
+    if info.flow is None or info.flow == threads.FLOW:
+        return None
+    source = continuing.source_of(cp, info.run_id)
+    if facts.get("orphaned"):
+        why = f"{nobody(facts['holder'])}; continue it with:"
+        return Advice(why, commands.resume(info.run_id, (), source))
+    if facts.get("answered"):
+        resume = commands.resume(info.run_id, (), source)
+        return Advice("it was answered; continue it with:", resume)
+    if info.status == Status.FAILED:
+        retry = commands.resume(info.run_id, (), source, name="retry")
+        return Advice("when the cause is fixed, continue it with:", retry)
+    if info.status == Status.PAUSED:
+        return _paused(commands, cp, found, source)
+    return None
+
+
+def _paused(
+    commands: Commands, cp: SyncCheckpointer, found: Shown, source: str | None
+) -> Advice | None:
+    run_id = found.info.run_id
+    try:
+        asked = questions(cp.core, run_id)
+    except HoldfastError:  # `show` says what is damaged
+        return None
+    if asked:
+        return Advice("it waits for an answer:", commands.answer(run_id, asked))
+    if found.facts.get("due") is None:
+        resume = commands.resume(run_id, (), source)
+        return Advice("it is paused; continue it with:", resume)
+    return None
