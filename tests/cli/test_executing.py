@@ -349,14 +349,14 @@ def test_a_run_whose_process_is_dead_is_shown_as_orphaned(cli: Cli) -> None:
     assert (dead["status"], dead["orphaned"]) == ("running", True)
     shown = cli("show", "slow")
     assert "slow  orphaned" in shown.out
-    assert f"{worker.pid} is dead; continue it with: holdfast recover" in shown.out
+    assert f"{worker.pid} is dead; continue it with:\n  holdfast resume slow --flow" in shown.out
     assert cli("show", "slow", "--json").json["run"]["orphaned"] is True
     watched = cli("watch", "slow")
     assert watched.code == Exit.FAILED
     assert f"{worker.pid} is dead" in watched.err
     doctor = cli("doctor")
     assert doctor.code == Exit.FAILED
-    assert "✗ orphan: slow" in doctor.out
+    assert "✗ orphans: 1 run of 'slow' has no living process: slow" in doctor.out
 
 
 def test_a_run_whose_answer_has_come_is_told_from_one_that_waits(cli: Cli) -> None:

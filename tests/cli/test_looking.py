@@ -232,11 +232,11 @@ def test_show_tells_what_one_step_did(cli: Cli, cp: hf.SyncCheckpointer) -> None
     out = cli("show", "pay-1", "--step", "charge").out
     assert "attempt 1 failed" in out
     assert "ConnectionError: 503 from the bank" in out
-    assert "Traceback (most recent call last):" in out
+    assert 'raise ConnectionError("503 from the bank")' in out
     assert "attempt 2 completed" in out
     assert '"try 2"' in out
     assert '"charged": 7' in out
-    assert "2 executions of charge" in out
+    assert "charge #2  completed" in out
     told = cli("show", "pay-1", "--step", "charge#2", "--json").json
     assert (told["status"], told["result"]) == ("completed", {"charged": 8})
     assert cli("show", "pay-1", "--step", "refund").code == Exit.NOT_FOUND

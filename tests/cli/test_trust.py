@@ -37,7 +37,7 @@ def test_evidence_is_checked_as_it_is_now(cli: Cli) -> None:
     done = cli("verify", "--json")
     assert done.code == 0
     assert done.json["verdicts"] == {"verified": 1, "unverified": 2}
-    assert cli("verify").out == "3 runs: 2 intact (no claims), 1 verified\n"
+    assert cli("verify").out == "3 runs: 2 intact, nothing claimed; 1 verified\n"
     Path("out.txt").write_text("something else")
     failed = cli("verify")
     assert failed.code == Exit.FAILED
@@ -134,7 +134,7 @@ def test_damage_is_found_and_what_can_be_saved_is_said(
     assert done.code == Exit.FAILED
     assert "plain-run  damaged" in done.out
     assert "plain-run@4" in done.out
-    assert "2 runs: 1 damaged, 1 intact (no claims)" in done.out
+    assert "2 runs: 1 damaged; 1 intact, nothing claimed" in done.out
     examined = cli("doctor")
     assert examined.code == Exit.FAILED
     assert "✗ damage: plain-run@4" in examined.out

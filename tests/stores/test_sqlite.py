@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import HealthCheck, settings
 
+import holdfast as hf
 from holdfast.changes import ANY_RUN, Change
 from holdfast.errors import (
     CheckpointCorruptedError,
@@ -283,3 +284,36 @@ def _counted_connections(store: SQLiteStore) -> Iterator[list[sqlite3.Connection
 
     with patch.object(store._db, "_connect", counted):
         yield opened
+
+
+WRONG = ("seq = 'xx'", "digest = 'text'", "term = 'a'", "at = 1.5", "meta = x'00'", "body = 'text'")
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_value_of_the_wrong_type_is_damage_of_its_run_and_of_no_other(
+    tmp_path: Path, wrong: str
+) -> None:
+    """SQLite keeps any value in any column."""
+    path = tmp_path / "runs.db"
+    with hf.SyncCheckpointer(path) as cp:
+        for n in range(1, 5):
+            cp.save("run", {"n": n}, step=f"s{n}")
+        cp.save("other", 1)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"UPDATE holdfast_entries SET {wrong} WHERE run = 'run' AND seq = 4")
+        db.commit()
+    with hf.SyncCheckpointer(path) as cp:
+        with pytest.raises(hf.CheckpointCorruptedError):
+            cp.load("run")
+        assert cp.load("other").state == 1  # type: ignore[union-attr]
+        assert {run.run_id: run.status for run in cp.runs()} == {"run": "open", "other": "open"}
+        assert not cp.verify("run").ok
+        assert cp.verify("other").ok
+        assert len(cp.verify_chain().problems) == 1
+        assert cp.store.rebuild(write=False) in (0, 1)
+        if wrong.startswith("seq"):  # where the next entry goes, nobody can tell
+            with pytest.raises(hf.CheckpointCorruptedError, match="its seq can't be 'xx'"):
+                cp.save("run", {"n": 5})
+        else:
+            assert cp.save("run", {"n": 5}).seq == 5
+            assert cp.load("run").state == {"n": 5}  # type: ignore[union-attr]

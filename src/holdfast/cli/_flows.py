@@ -221,8 +221,12 @@ def _module(where: str, beside: Path) -> Any:
         module = importlib.util.module_from_spec(spec)
         sys.path.insert(0, str(path.absolute().parent))
         sys.modules[name] = module  # where classes of it are looked for
-        with importing(where):
-            spec.loader.exec_module(module)
+        try:
+            with importing(where):
+                spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]  # as an import statement does
+            raise
         return module
     if str(beside) not in sys.path:
         sys.path.insert(0, str(beside))

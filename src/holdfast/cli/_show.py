@@ -119,12 +119,17 @@ def style_of(text: str) -> str:
 
 
 def table(
-    names: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = ()
+    names: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    right: Sequence[str] = (),
+    headless: bool = False,
 ) -> None:
-    """Draw a table. What is not a `Text` yet is cleaned."""
+    """Draw a table, with its names above it or not. What is not a `Text` yet is cleaned."""
     cells = [[one if isinstance(one, Text) else cell(one) for one in row] for row in rows]
     aligned = [at for at, name in enumerate(names) if name in right]
-    for line in columns([[Text(name, "bold") for name in names], *cells], aligned, sys.stdout):
+    head = [] if headless else [[Text(name, "bold") for name in names]]
+    for line in columns([*head, *cells], aligned, sys.stdout):
         show(line)
 
 

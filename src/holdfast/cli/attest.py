@@ -13,7 +13,6 @@ from holdfast.cli._runs import find_run, is_signed, run_argument, with_children
 from holdfast.cli._session import Session, as_command
 from holdfast.errors import KeyFileError
 from holdfast.keys import dsse
-from holdfast.keys.signing import TrustedKeys
 from holdfast.operations.attesting import Attested, check_attestation
 from holdfast.operations.private_files import replacing
 from holdfast.operations.retention import archive_name
@@ -22,7 +21,7 @@ from holdfast.views import threads, words
 
 @as_command(
     "holdfast attest nightly-31 --sign-key ci.key --out nightly-31.intoto.jsonl",
-    "holdfast attest --check nightly-31.intoto.jsonl --public-key ci.key.pub",
+    "holdfast attest --check nightly-31.intoto.jsonl --trusted ci.key.pub",
 )
 @run_argument(required=False)
 @option(
@@ -33,19 +32,11 @@ from holdfast.views import threads, words
     "Check the attestations in this file instead.",
     type=click.Path(exists=True, dir_okay=False),
 )
-@option(
-    "--public-key FILE",
-    "With --check: who may have signed.",
-    to="public_keys",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False),
-)
 def command(
     session: Session,
     run: str | None,
     out: str | None,
     check: str | None,
-    public_keys: tuple[str, ...],
 ) -> None:
     """Write what RUN claims and what was found of it, signed, for people without the store.
 
@@ -54,20 +45,19 @@ def command(
     checkpoints and the digest that all entries lead to. Every byte of a run is checked first;
     claims are not: call `holdfast verify RUN` before. What looks like a secret is left out.
 
-    --check needs no store: only the file, and the public keys of those who may have signed it.
+    --check needs no store: only the file, and with --trusted the public keys of those who may have
+    signed it.
     """
     if check is not None:
         if run or out:
-            raise click.UsageError("--check takes a file and --public-key, and nothing else")
-        if not public_keys:
-            raise click.UsageError("say who may have signed: --public-key FILE")
-        _check(session, check, public_keys)
+            raise click.UsageError("--check takes a file and --trusted, and nothing else")
+        if not session.keys.trusted:
+            raise click.UsageError("say who may have signed: --trusted FILE")
+        _check(session, check)
         return
     key = session.keys.signing_key()
     if run is None or key is None:
         raise click.UsageError("give a run and a key: RUN --sign-key FILE, or --check FILE")
-    if public_keys:
-        raise click.UsageError("--public-key is for --check")
     with session.opened(signing=is_signed(session, run)) as cp:
         info = find_run(cp, run)
         threads.refuse(info)
@@ -84,8 +74,8 @@ def command(
     )
 
 
-def _check(session: Session, path: str, public_keys: tuple[str, ...]) -> None:
-    trusted = TrustedKeys.from_files(*public_keys)
+def _check(session: Session, path: str) -> None:
+    trusted = session.keys.opened(signing=False)["trusted"]
     if Path(path).stat().st_size > dsse.MAX_BYTES:
         raise KeyFileError(path, f"is larger than {dsse.MAX_BYTES >> 20} MiB")
     lines = [line for line in Path(path).read_bytes().split(b"\n") if line.strip()]

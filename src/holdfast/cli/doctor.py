@@ -1,5 +1,7 @@
 """`holdfast doctor`: what is wrong with a store, and what to do about it."""
 
+from collections import Counter
+
 import click
 
 from holdfast.cli import _show
@@ -7,6 +9,7 @@ from holdfast.cli._exits import Exit
 from holdfast.cli._options import option
 from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
+from holdfast.views import words
 from holdfast.views.health import Examination, document, examine
 
 
@@ -38,6 +41,15 @@ def command(session: Session, quick: bool, repair: bool, workers: int) -> None:
             _show.show(line.add(_show.clean(finding.found)))
             if finding.advice:
                 _show.say(f"    {finding.advice}", "dim")
+        counts = Counter(finding.status for finding in findings)
+        if counts["error"] or counts["warning"]:
+            errors, warnings = (
+                words.plural(counts[one], noun)
+                for one, noun in (("error", "problem"), ("warning", "warning"))
+            )
+            _show.say(f"{errors}, {warnings}; below each is what to do", "bold")
+        else:
+            _show.say("nothing is wrong", "bold")
 
     session.show(found, draw)
     if not found["ok"]:

@@ -35,9 +35,13 @@ def command(
         info = None if run is None else find_run(cp, run)
         if info is not None:
             threads.refuse(info)
-        run_id = None if info is None else info.run_id
-        every = requests.open_questions(cp.core, run_id, assignee=assignee, overdue=overdue)
-    found = every[: session.most(limit, _LISTED)]
+        most = session.most(limit, _LISTED)
+        if run is None and most is not None and assignee is None and not overdue:
+            found, count = requests.most_urgent(cp.core, most)
+        else:
+            run_id = None if info is None else info.run_id
+            every = requests.open_questions(cp.core, run_id, assignee=assignee, overdue=overdue)
+            found, count = every[:most], len(every)
     if session.json:
         for question in found:
             click.echo(_show.to_json(document(question)))
@@ -59,4 +63,4 @@ def command(
             ],
         )
         order = "the most urgent first" if run is None else "in the order asked"
-        _show.say_if_cut(len(found), len(every), order)
+        _show.say_if_cut(len(found), count, order)

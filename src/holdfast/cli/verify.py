@@ -15,6 +15,7 @@ from holdfast.cli._proof import prove
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.voting.rows import LONGEST
+from holdfast.evidence import EvidenceVerifier
 from holdfast.operations.verifying import Checked
 from holdfast.views import receipts, words
 from holdfast.views.spreading import check_all, number_of_runs, side_by_side
@@ -97,10 +98,9 @@ def command(
     in its place: --anchor finds that, with what `holdfast anchor` wrote elsewhere. It compares
     digests; give both options to have all of it proved.
 
-    A run is "verified" if all claims up to its current checkpoint are true now, "intact (no
-    claims)" if it claims nothing (--json: "unverified"), and "not checked" if a claim can't be
-    checked here. Anyone may have written
-    a claim: only files in the current directory and the project's are looked at, unless you allow
+    A run is "verified" if all claims up to its current checkpoint are true now, "intact,
+    nothing claimed" if it claims nothing (--json: "unverified"), and "not checked" if a claim
+    can't be checked here. Anyone may have written a claim: only files in the current directory and the project's are looked at, unless you allow
     more with --root, --host or --connection, or with roots and hosts under [tool.holdfast] in
     pyproject.toml; and types of your program's own are unknown here. Exits with 1 if a run is damaged, or if its
     evidence fails, is inconclusive or was not checked. Verdicts are recorded beside the run,
@@ -123,12 +123,29 @@ def command(
             raise click.UsageError("--worker is for claims, which --chain and --anchor leave out")
         prove(session, runs, chain=chain, anchor=anchor, every=every, root=root, workers=workers)
         return
+    asking = _asking(worker, on, quorum, within)
+    _check_runs(session, runs, allowed.verifier() if evidence else None, asking, workers)
+
+
+def _asking(
+    worker: bool, on: tuple[str, ...], quorum: int | None, within: timedelta
+) -> Asking | None:
+    """How workers are asked about claims; None if they are not."""
     if (on or quorum) and not worker:
         raise click.UsageError("--on and --quorum are for --worker")
     if not 0 < within.total_seconds() <= LONGEST:
         raise click.UsageError(f"--within takes at most {LONGEST:.0f} seconds, and more than none")
-    verifier = allowed.verifier() if evidence else None
-    asking = Asking(on, quorum, within.total_seconds()) if worker else None
+    return Asking(on, quorum, within.total_seconds()) if worker else None
+
+
+def _check_runs(
+    session: Session,
+    runs: tuple[str, ...],
+    verifier: EvidenceVerifier | None,
+    asking: Asking | None,
+    workers: int,
+) -> None:
+    """Check the bytes of these runs, or of all, and their claims. Exits with 1 on problems."""
     with session.opened() as cp:
         names = [find_run(cp, run).run_id for run in runs]
         found = side_by_side(
@@ -197,6 +214,6 @@ def _draw(reports: list[Report], verdicts: Counter[str], *, one: bool) -> None:
                 _show.say(f"  answered by {', '.join(voters)}")
     if not one:
         each = sorted((said(verdict), count) for verdict, count in verdicts.items())
-        summary = ", ".join(f"{count:,} {verdict}" for verdict, count in each)
+        summary = "; ".join(f"{count:,} {verdict}" for verdict, count in each)
         number = words.plural(verdicts.total(), "run")
         _show.say(f"{number}: {summary}" if verdicts else "no runs")

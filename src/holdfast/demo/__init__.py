@@ -33,19 +33,31 @@ class Shown(NamedTuple):
     proved: int  # journal entries, by their digests
 
 
-def main(directory: Path | None = None, out: TextIO | None = None) -> Shown:
+def main(
+    directory: Path | None = None,
+    out: TextIO | None = None,
+    then: Callable[[Path], object] | None = None,
+) -> Shown:
     """Show it in this directory, which is kept, or in a temporary one.
+
+    At the end `then` is called with the directory, before that is deleted.
 
     Raises `FileExistsError` if there is something in the directory, `HoldfastError` if anything
     goes wrong.
     """
     if directory is None:
         with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as temporary:
-            return _show(Path(temporary), out or sys.stdout)
+            shown = _show(Path(temporary), out or sys.stdout)
+            if then is not None:
+                then(Path(temporary))
+            return shown
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.iterdir()):
         raise FileExistsError(f"{directory} is not empty; name a directory for the demo alone")
-    return _show(directory, out or sys.stdout)
+    shown = _show(directory, out or sys.stdout)
+    if then is not None:
+        then(directory)
+    return shown
 
 
 def _show(directory: Path, out: TextIO) -> Shown:

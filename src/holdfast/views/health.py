@@ -2,16 +2,17 @@
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import to_datetime
 from holdfast.checkpointer import SyncCheckpointer
-from holdfast.engine.resume.recovery import survey
+from holdfast.engine.resume.recovery import Orphan, survey
 from holdfast.engine.working.listing import list_workers
 from holdfast.errors import CheckpointCorruptedError
+from holdfast.errors.base import one_line
 from holdfast.model import Status
 from holdfast.operations.forget_record import records
 from holdfast.operations.forking import SAME, branch_off
@@ -25,14 +26,16 @@ from holdfast.stores._shared.access import risks
 from holdfast.urls import local_path
 from holdfast.views import runs, words
 from holdfast.views.commands import PLACEHOLDER, Commands
+from holdfast.views.continuing import flow_options
 from holdfast.views.spreading import Progress, check_all, number_of_runs, unseen
 
 _FIXED_SQLITE: Final = (3, 51, 3)
 _ARTICLE: Final = {"owner": "an owner", "thread": "a thread", "run": "a run"}
 _MANY_CHECKPOINTS: Final = 100_000
 _MANY_BYTES: Final = 1_000_000_000
-_LISTED: Final = 20  # orphans, and
-_NAMED: Final = 3  # problems of a damaged run, unless every one is wanted
+_LISTED: Final = 20  # flows without a worker
+_DAMAGED: Final = 5  # damaged runs, and
+_NAMED: Final = 3  # problems of one, or runs of a group, unless every one is wanted
 _SURVIVES: Final = {"power-loss": "a power loss", "process-crash": "a crash of the process"}
 
 
@@ -132,9 +135,9 @@ def _sqlite(cp: SyncCheckpointer) -> Iterator[Finding]:
         yield Finding(
             "SQLite",
             "warning",
-            f"{sqlite3.sqlite_version}: before 3.51.3, several processes that write to one file "
-            "can damage it in rare cases",
-            "Let one process write, use a newer Python or SQLite, or keep the runs in PostgreSQL.",
+            f"{sqlite3.sqlite_version} has a rare bug, fixed in 3.51.3: two processes that write to "
+            "one file can damage it",
+            "For several writing processes, use a Python with a newer SQLite, or PostgreSQL.",
         )
     else:
         yield Finding("SQLite", "ok", sqlite3.sqlite_version)
@@ -155,18 +158,10 @@ def _orphans(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
         )
     elif not dead:
         yield Finding("orphans", "ok", "every running run has a living process")
-    listed = dead if how.every else dead[:_LISTED]
-    for orphan in listed:
-        yield Finding(
-            "orphan",
-            "error",
-            f"{orphan.run_id} ({orphan.flow}): {runs.nobody(orphan.holder)}; its last entry was "
-            f"recorded {words.ago(orphan.since)}",
-            "Continue it with: holdfast recover, or holdfast resume RUN.",
-            how.commands.resume(orphan.run_id),
-        )
-    if len(dead) > len(listed):
-        yield Finding("orphans", "error", f"and {len(dead) - len(listed):,} more")
+    if how.every:
+        yield from (_orphan(orphan, how) for orphan in dead)
+    else:
+        yield from _grouped_orphans(dead, how)
     if len(dead) < len(found):
         yield Finding(
             "answers",
@@ -175,6 +170,43 @@ def _orphans(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
             "Continue them with: holdfast recover, or holdfast resume RUN.",
             how.commands.line("recover"),
         )
+
+
+def _orphan(orphan: Orphan, how: Examination) -> Finding:
+    return Finding(
+        "orphan",
+        "error",
+        f"{orphan.run_id} ({orphan.flow}): {runs.nobody(orphan.holder)}; its last entry was "
+        f"recorded {words.ago(orphan.since)}",
+        "Continue it with: holdfast recover, or holdfast resume RUN.",
+        how.commands.resume(orphan.run_id),
+    )
+
+
+def _grouped_orphans(dead: Sequence[Orphan], how: Examination) -> Iterator[Finding]:
+    """One finding for all orphans of a flow."""
+    by_flow: dict[str | None, list[Orphan]] = {}
+    for orphan in dead:
+        by_flow.setdefault(orphan.flow, []).append(orphan)
+    command = how.commands.line("recover", None, *flow_options(None))
+    for flow, found in by_flow.items():
+        count = words.plural(len(found), "run")
+        have = "has" if len(found) == 1 else "have"
+        yield Finding(
+            "orphans",
+            "error",
+            f"{count} of {flow!r} {have} no living process: {_some(one.run_id for one in found)}",
+            f"Continue {'it' if len(found) == 1 else 'all of them'}: {command}",
+            command,
+        )
+
+
+def _some(names: Iterable[str]) -> str:
+    """The first of these names, and how many more there are."""
+    listed = list(names)
+    more = len(listed) - _NAMED
+    shown = ", ".join(map(one_line, listed[:_NAMED]))
+    return f"{shown} and {more:,} more" if more > 0 else shown
 
 
 def _unattended(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
@@ -218,12 +250,19 @@ def _damage(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
     if not damaged:
         found = f"{words.plural(count, 'run')}, every byte as it was written"
         yield Finding("damage", "ok", found)
-    for integrity in damaged:
+    for integrity in damaged if how.every else damaged[:_DAMAGED]:
         named = integrity.problems[: None if how.every else _NAMED]
         more = len(integrity.problems) - len(named)
         problems = "; ".join(map(str, named)) + (f"; and {more:,} more" if more else "")
         advice, command = _rescue(cp, how.commands, integrity)
         yield Finding("damage", "error", problems, f"{advice} {command}", command)
+    if len(damaged) > _DAMAGED and not how.every:
+        others = _some(integrity.run_id for integrity in damaged[_DAMAGED:])
+        every = how.commands.line("doctor", None, "--json")
+        yield Finding(
+            "damage", "error", f"and {len(damaged) - _DAMAGED:,} other runs: {others}",
+            f"What to do about each: {every}", every,
+        )  # fmt: skip
 
 
 def _index(wrong: int, how: Examination) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ FINE: Final = ("verified", "unverified", "ok")
 
 NO_CLAIMS: Final = "unverified"
 _UNCHECKED: Final = "not checked"
-_SAID: Final = {NO_CLAIMS: "intact (no claims)"}  # to people, who else take it for a problem
+_SAID: Final = {NO_CLAIMS: "intact, nothing claimed"}  # to people, who else take it for a problem
 
 
 class Report(NamedTuple):

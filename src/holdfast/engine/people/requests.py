@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from holdfast.errors import (
     QuestionError,
     RunFinishedError,
 )
+from holdfast.heads import RunHead
 from holdfast.kernel import compose
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core, Op
@@ -38,6 +40,7 @@ from holdfast.store import RunFilter
 log = logger()
 
 _OVER: Final = (Status.COMPLETED, Status.CANCELLED)
+_ASKING: Final = RunFilter(asking=True, statuses=(Status.PAUSED.value, Status.RUNNING.value))
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
@@ -203,6 +206,21 @@ def open_questions(
     return sorted(wanted, key=_urgency) if run_id is None else wanted
 
 
+def most_urgent(core: Core, most: int) -> tuple[list[Question], int]:
+    """The first `most` questions of all runs, those due first, and how many there are. Blocks.
+
+    The index says where to look, so that a few of many thousands are read at once.
+    """
+    rows = sorted(all_listed(core.journals.store, _ASKING), key=_urgency_of_row)
+    found: list[Question] = []
+    for row, head in rows:
+        if len(found) >= most and row.status != Status.RUNNING:
+            break
+        found += _asked_if_readable(core, head)
+    total = max(len(found), sum(row.questions for row, _ in rows))
+    return sorted(found, key=_urgency)[:most], total
+
+
 def apply_deadlines(
     core: Core, run_id: str | None = None, *, flows: Collection[str] | None = None
 ) -> Op[list[Question]]:
@@ -290,20 +308,28 @@ def _by_default(core: Core, dialog: Dialog, question: Question, head: Entry) -> 
 
 def _all_open(core: Core) -> Iterator[Question]:
     """What all runs that wait or work ask, run by run. Blocks."""
-    where = RunFilter(asking=True, statuses=(Status.PAUSED.value, Status.RUNNING.value))
     with outages_named():
-        for _, head in all_listed(core.journals.store, where):
-            try:
-                yield from _asked_by(core, head)
-            except CheckpointNotFoundError:  # deleted since
-                continue
-            except CheckpointCorruptedError as error:  # what others ask is still to be seen
-                log.warning(
-                    "the questions of run %s can't be read: %s",
-                    head.run,
-                    error,
-                    extra=about(head.run),
-                )
+        for _, head in all_listed(core.journals.store, _ASKING):
+            yield from _asked_if_readable(core, head)
+
+
+def _asked_if_readable(core: Core, head: Entry) -> list[Question]:
+    try:
+        return _asked_by(core, head)
+    except CheckpointNotFoundError:  # deleted since
+        return []
+    except CheckpointCorruptedError as error:  # what others ask is still to be seen
+        log.warning(
+            "the questions of run %s can't be read: %s", head.run, error, extra=about(head.run)
+        )
+        return []
+
+
+def _urgency_of_row(found: tuple[RunHead, Entry]) -> tuple[bool, float, int, str]:
+    """Of a run that still works, the index does not know until when its questions wait: first."""
+    row = found[0]
+    due = math.inf if row.due is None else row.due
+    return row.status != Status.RUNNING, due, row.changed, row.run
 
 
 def _asked_by(core: Core, head: Entry) -> list[Question]:
