@@ -137,4 +137,4 @@ class Journals(NamedTuple):
 
 def _folded(journal: Iterable[Entry]) -> RunHead | None:
     """The row that a journal gives, but for entries without a number: those are damaged."""
-    return fold(entry for entry in journal if isinstance(entry.seq, int))
+    return fold(entry for entry in journal if type(entry.seq) is int)
