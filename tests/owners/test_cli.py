@@ -62,6 +62,7 @@ CALLS: dict[str, list[Call]] = {
     ],
     "fork": [lambda of: (of.saved,), lambda of: (of.done, "--run-id", "mine")],
     "rollback": [lambda of: (of.saved, "1")],
+    "retry": [lambda of: ("--dry-run",), lambda of: (of.done, *FLOWS), lambda of: ("--yes",)],
     "recover": [lambda of: ("--no-wait", *FLOWS)],
     "worker": [lambda of: ("--until-idle", *FLOWS)],
     "cancel": [lambda of: (of.asks,)],

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -49,48 +49,63 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
         session.where = stores[0]
     if _place(session.url) == _place(stores[-1]):
         raise click.UsageError("SOURCE and TARGET are the same store")
-    copied: list[str] = []
-    refused: CopyRefusedError | None = None
-    damage: list[CheckpointCorruptedError] = []
     with session.opened() as cp:
         found = with_children(cp, [find_run(cp, run) for run in runs]) if runs else None
-        total = number_of_runs(cp) if found is None else len(found)
         workers = _workers(cp, found)
-        with (
-            _told_if_interrupted(copied, total),
-            progress("copying", total) as advance,
-            SyncCheckpointer(stores[-1], **session.keys.opened()) as there,
-        ):
-
-            def note(run: str) -> None:
-                copied.append(run)
-                advance()
-
-            try:
-                before = _those_there(there, found)
-                cp.copy_to(there.store, found, progress=note)
-            except CopyRefusedError as error:
-                refused = error
-            except CheckpointCorruptedError as error:
-                if not error.lost:
-                    raise
-                damage = [error]
-            done = Counter(_done(there, name, before.get(name)) for name in copied)
+        made = _copy(session, cp, stores[-1], found)
         workers |= _workers(cp, found)
-    live = {name: workers[name] for name in copied if name in workers}
     document = {
-        "runs": len(copied),
-        **{what: done[what] for what in _DONE},
-        "refused": refused.run_ids if refused else (),
-        "lost": _show.lost_in(damage),
-        "live": live,
+        "runs": len(made.runs),
+        **{what: made.done[what] for what in _DONE},
+        "refused": made.refused.run_ids if made.refused else (),
+        "lost": _show.lost_in(made.damage),
+        "live": {name: workers[name] for name in made.runs if name in workers},
         "target": masked(stores[-1]),
     }
     session.show(document, lambda: _draw(document))
-    if refused:
-        raise refused
-    if damage:
-        raise damage[0]
+    for error in (made.refused, *made.damage):
+        if error is not None:
+            raise error
+
+
+class _Copied(NamedTuple):
+    """What was copied, and what not."""
+
+    runs: list[str]
+    done: Counter[str]  # how many are new, were updated or are unchanged
+    refused: CopyRefusedError | None
+    damage: list[CheckpointCorruptedError]
+
+
+def _copy(
+    session: Session, cp: SyncCheckpointer, target: str, wanted: Collection[str] | None
+) -> _Copied:
+    """Copy these runs, or all. What the target refuses, or what is damaged, is in the result."""
+    copied: list[str] = []
+    refused: CopyRefusedError | None = None
+    damage: list[CheckpointCorruptedError] = []
+    total = number_of_runs(cp) if wanted is None else len(wanted)
+    with (
+        _told_if_interrupted(copied, total),
+        progress("copying", total) as advance,
+        SyncCheckpointer(target, **session.keys.opened()) as there,
+    ):
+
+        def note(run: str) -> None:
+            copied.append(run)
+            advance()
+
+        try:
+            before = _those_there(there, wanted)
+            cp.copy_to(there.store, wanted, progress=note)
+        except CopyRefusedError as error:
+            refused = error
+        except CheckpointCorruptedError as error:
+            if not error.lost:
+                raise
+            damage = [error]
+        done = Counter(_done(there, name, before.get(name)) for name in copied)
+    return _Copied(copied, done, refused, damage)
 
 
 def _place(url: str) -> object:

@@ -1,5 +1,6 @@
 """`holdfast forget`: delete all that is kept of an owner, a thread or a run."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -71,40 +72,45 @@ def command(
             raise NotFoundError(f"there is no run {run!r} in {_show.clean(cp.store.url)}")
         if doomed.runs and not dry_run and not yes:
             session.confirm(f"Delete {words.plural(len(doomed.runs), 'run')} permanently?")
-        done = doomed
-        if not dry_run:
-            try:
-                done = forget(archive=archive, by=by, force=force)
-            except HoldfastError as error:
-                halfway: Receipt | None = getattr(error, "receipt", None)
-                if halfway is not None and halfway.runs and receipt is not None:
-                    halfway.save(receipt)
-                raise
-            if receipt is not None:
-                done.save(receipt)
+        work = partial(forget, archive=archive, by=by, force=force)
+        done = doomed if dry_run else _delete(work, receipt)
     refused = [run.run_id for run in done.runs if dry_run and not force and run.status in _ACTIVE]
     document = _plan(done, refused) if dry_run else done.to_dict()
+    whose = f"owner {owner!r}" if thread_id is None else f"thread {thread_id!r}"
+    session.show(document, lambda: _draw(done, refused, whose, dry_run=dry_run))
 
-    def draw() -> None:
-        if done.runs:
-            rows = [
-                (run.run_id, run.status, run.checkpoints, run.digest[:16], run.tombstone[:16])
-                for run in done.runs
-            ]
-            _show.table(
-                ("RUN", "WAS", "CHECKPOINTS", "DIGEST", "TOMBSTONE"), rows, right=("CHECKPOINTS",)
-            )
-        verb = "would be deleted" if dry_run else "deleted"
-        runs = words.plural(len(done.runs), "run")
-        _show.say(f"{runs} {verb}" + (f"; receipt {done.id}" if done.id else ""))
-        if not done.runs:
-            whose = f"owner {owner!r}" if thread_id is None else f"thread {thread_id!r}"
-            _show.say(f"there is no run of the {whose} in this store", "yellow")
-        if refused:
-            live = words.plural(len(refused), "run")
-            _show.say(f"{live} live or paused: needs --force", "yellow")
 
-    session.show(document, draw)
+def _delete(forget: Callable[[], Receipt], path: str | None) -> Receipt:
+    """Delete the runs, and write the receipt; also that of what an error left half done."""
+    try:
+        done = forget()
+    except HoldfastError as error:
+        halfway: Receipt | None = getattr(error, "receipt", None)
+        if halfway is not None and halfway.runs and path is not None:
+            halfway.save(path)
+        raise
+    if path is not None:
+        done.save(path)
+    return done
+
+
+def _draw(done: Receipt, refused: list[str], whose: str, *, dry_run: bool) -> None:
+    if done.runs:
+        rows = [
+            (run.run_id, run.status, run.checkpoints, run.digest[:16], run.tombstone[:16])
+            for run in done.runs
+        ]
+        _show.table(
+            ("RUN", "WAS", "CHECKPOINTS", "DIGEST", "TOMBSTONE"), rows, right=("CHECKPOINTS",)
+        )
+    verb = "would be deleted" if dry_run else "deleted"
+    runs = words.plural(len(done.runs), "run")
+    _show.say(f"{runs} {verb}" + (f"; receipt {done.id}" if done.id else ""))
+    if not done.runs:
+        _show.say(f"there is no run of the {whose} in this store", "yellow")
+    if refused:
+        live = words.plural(len(refused), "run")
+        _show.say(f"{live} live or paused: needs --force", "yellow")
 
 
 def _plan(receipt: Receipt, refused: list[str]) -> dict[str, Any]:

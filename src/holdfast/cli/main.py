@@ -15,7 +15,7 @@ SECTIONS: Final = {
     "Look": {
         "runs": "list runs",
         "show": "one run: its timeline, its state, its child runs",
-        "watch": "follow a run while it is executed",
+        "watch": "follow a run, or all, while they are executed",
         "diff": "how one checkpoint differs from another",
         "stats": "count runs, checkpoints and bytes",
         "ui": "look at runs in a browser",

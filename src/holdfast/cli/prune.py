@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._options import age, configured_retention, dry_run, option
 from holdfast.cli._progress import progress
@@ -98,25 +99,32 @@ def command(
             )
         ]
     with session.opened(retention=policies) as cp:
-        if run is None:
-            total, every = number_of_runs(cp), pruning.sweep_all(cp, dry_run=dry_run)
-        else:
-            run_id = find_run(cp, run).run_id
-            total, every = 1, iter([pruning.sweep(cp, run_id, dry_run=dry_run)])
-        swept: list[Swept] = []  # what is shown; of all others, the numbers will do
-        counts: Counter[str] = Counter()
-        with progress("pruning", total) as advance:
-            for one in every:
-                goes = bool(one.checkpoints or one.whole)
-                counts.update(gone=goes, refused=bool(one.refused), checkpoints=one.checkpoints)
-                is_example = one.refused and counts["refused"] <= _NAMED
-                named = session.json or dry_run or run or is_example
-                if named and (goes or one.refused):
-                    swept.append(one)
-                advance()
-
+        swept, counts = _sweep(session, cp, run, dry_run=dry_run)
     document = pruning.document(swept, dry_run=dry_run)
     session.show(document, lambda: _draw(swept, counts, dry_run=dry_run))
+
+
+def _sweep(
+    session: Session, cp: SyncCheckpointer, run: str | None, *, dry_run: bool
+) -> tuple[list[Swept], Counter[str]]:
+    """Apply the policies to a run, or to all: what is to be shown of that, and the numbers."""
+    if run is None:
+        total, every = number_of_runs(cp), pruning.sweep_all(cp, dry_run=dry_run)
+    else:
+        run_id = find_run(cp, run).run_id
+        total, every = 1, iter([pruning.sweep(cp, run_id, dry_run=dry_run)])
+    swept: list[Swept] = []  # of all others, the numbers will do
+    counts: Counter[str] = Counter()
+    with progress("pruning", total) as advance:
+        for one in every:
+            goes = bool(one.checkpoints or one.whole)
+            counts.update(gone=goes, refused=bool(one.refused), checkpoints=one.checkpoints)
+            is_example = one.refused and counts["refused"] <= _NAMED
+            named = session.json or dry_run or run or is_example
+            if named and (goes or one.refused):
+                swept.append(one)
+            advance()
+    return swept, counts
 
 
 def _draw(swept: list[Swept], counts: Counter[str], *, dry_run: bool) -> None:

@@ -1,7 +1,7 @@
 """`holdfast recover`: resume runs whose process died."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 import click
@@ -74,38 +74,38 @@ def command(
     if known:
         with progress("recovering", len(found)) as advance:
             came = asyncio.run(_recover(session, known, allowed, wait, at_once, advance))
+    unclear = {orphan.run_id for orphan in found if orphan.undecided and orphan.flow in names}
     rows = [
         orphan._asdict()
         | {"status": _status(orphan), "error": None if dry_run else _note(orphan, names)}
         | _bulk.outcome(orphan.run_id, came)
         for orphan in found
-        if not (wait and orphan.undecided and orphan.flow in names)  # its process is alive
-        or orphan.run_id in came
+        if orphan.run_id in came or not (wait and orphan.run_id in unclear)  # else it is alive
     ]
     others = came.keys() - {orphan.run_id for orphan in found}  # they waited for an answer
     rows += [{"run_id": run_id} | _bulk.outcome(run_id, came) for run_id in sorted(others)]
-
-    def draw() -> None:
-        if not rows:
-            _show.say("no orphaned runs")
-            return
-        _show.table(
-            ("RUN", "FLOW", "STATUS", "LAST SIGN OF LIFE", "NOTE"),
-            [
-                (
-                    row["run_id"],
-                    row.get("flow"),
-                    _show.word(row["status"]),
-                    words.ago(row["since"]) if "since" in row else "",
-                    row["error"],
-                )
-                for row in rows
-            ],
-        )
-
-    session.show(rows, draw)
+    session.show(rows, lambda: _draw(rows))
     if any(row["status"] in ("failed", *_WAITING) for row in rows) and not dry_run:
         raise SystemExit(Exit.FAILED)
+
+
+def _draw(rows: Sequence[Mapping[str, Any]]) -> None:
+    if not rows:
+        _show.say("no orphaned runs")
+        return
+    _show.table(
+        ("RUN", "FLOW", "STATUS", "LAST SIGN OF LIFE", "NOTE"),
+        [
+            (
+                row["run_id"],
+                row.get("flow"),
+                _show.word(row["status"]),
+                words.ago(row["since"]) if "since" in row else "",
+                row["error"],
+            )
+            for row in rows
+        ],
+    )
 
 
 async def _recover(

@@ -15,6 +15,7 @@ from holdfast.cli._outcome import draw_claims, draw_outcome, draw_value
 from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.cli._steps import draw_step
+from holdfast.engine.working.listing import doing_now
 from holdfast.model import OF_CHILD
 from holdfast.operations.timeline import Moment
 from holdfast.views import words
@@ -67,11 +68,15 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
         told = outcome_of(cp, info, found.moments)
         claimed = claims(cp, info.run_id)
         advice = None if session.json else next_for(session.commands, cp, found)
+        steps = doing_now(cp.core).get(info.run_id, []) if info.status == "running" else []
     document = found.document() | told.document() | {"claims": claimed.document()}
 
     def draw() -> None:
         _draw_summary(info, found.word, found.facts.get("due"), found.moments)
         draw_value("inputs", told.inputs or None, full=full)
+        if steps and not found.facts.get("orphaned"):
+            under_way = ", ".join(_show.clean(str(one)) for one in steps)
+            _show.show(_show.cell("under way  ", "bold").add(under_way, "cyan"))
         _show.say()
         _draw_timeline(found.moments if full else found.moments[-_MOMENTS:], len(found.moments))
         draw_outcome(told, full=full)

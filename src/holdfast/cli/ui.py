@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -99,20 +100,22 @@ def command(
             ) from None
         host = f"[{bind}]" if ":" in bind else bind
         address = f"http://{host}:{listening.getsockname()[1]}"
-
-        def ready() -> None:
-            may = "can change runs" if allow_writes else "read-only"
-            if session.json:
-                _show.print_json({"url": address, "store": masked(session.url)})
-            else:
-                _show.say(f"holdfast at {address} ({masked(session.url)}, {may}); Ctrl-C stops it")
-            if opens:
-                import webbrowser
-
-                webbrowser.open(address)
-
+        ready = partial(_say_where, session, address, allow_writes, opens)
         with listening:
             serve(Site(cp, session.where, settings), listening, ready)
+
+
+def _say_where(session: Session, address: str, allow_writes: bool, opens: bool) -> None:
+    """Say where it is served, and open it in a browser."""
+    may = "can change runs" if allow_writes else "read-only"
+    if session.json:
+        _show.print_json({"url": address, "store": masked(session.url)})
+    else:
+        _show.say(f"holdfast at {address} ({masked(session.url)}, {may}); Ctrl-C stops it")
+    if opens:
+        import webbrowser
+
+        webbrowser.open(address)
 
 
 def _loaded(names: tuple[str, ...]) -> tuple[list[Any], dict[str, str]]:

@@ -1,6 +1,7 @@
-"""`holdfast watch`: what happens in a run, as it happens."""
+"""`holdfast watch`: what happens in a run, or in all, as it happens."""
 
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -8,47 +9,133 @@ import click
 
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
+from holdfast.cli._drawing import LiveLine
 from holdfast.cli._exits import Exit, FailedError
 from holdfast.cli._options import option
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.cli.show import painted
+from holdfast.engine.holding.slots import UnderWay
+from holdfast.engine.working.listing import doing_now
+from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.operations.timeline import Moment
 from holdfast.views import words
 from holdfast.views.moments import note
 from holdfast.views.runs import doing, nobody
 
-_LOOK: Final = 5.0  # seconds after which to look whether its process is alive
+_LOOK: Final = 2.5  # seconds after which to look whether its process is alive, and how far it is
+_NEWEST: Final = 10  # entries of a run that are shown at once, if more came between two looks
 _ENDS: Final = {"completed": Exit.OK, "failed": Exit.FAILED, "cancelled": Exit.FAILED}
 
 
-@as_command("holdfast watch nightly-31", "holdfast watch nightly-31 --json --interval 0.2")
-@run_argument()
+@as_command(
+    "holdfast watch",
+    "holdfast watch nightly-31",
+    "holdfast watch nightly-31 --json --interval 0.2",
+)
+@run_argument(required=False)
 @option(
     "--interval SECONDS",
     "How often to read the store.",
     default=0.5,
     type=click.FloatRange(0.05, 3600),
 )
-def command(session: Session, run: str, interval: float) -> None:
+def command(session: Session, run: str | None, interval: float) -> None:
     """Follow RUN, whichever process executes it: its history so far, then each new entry.
 
-    Ends when the run ends, with 1 if it failed or was cancelled, or if its process is dead. Ctrl-C
-    stops watching, and does nothing to the run. PostgreSQL and Redis notify of new entries; other
-    stores are read every --interval. With --json, one object per line.
+    Below, on a terminal, are the steps under way with the progress that they report, at most a few
+    seconds old; not of an encrypted store. Ends when the run ends, with 1 if it failed or was
+    cancelled, or if its process is dead. Without RUN, follow all runs, until Ctrl-C. That stops
+    watching, and does nothing to the runs. PostgreSQL and Redis notify of new entries; other stores
+    are read every --interval. With --json, one object per line.
     """
     with session.opened() as cp, suppress(KeyboardInterrupt):
-        run_id = find_run(cp, run).run_id
-        with cp.watch(run_id, every=interval) as changes:
-            seen: int | None = None
+        if run is None:
+            _Watching(session, cp).follow_all(interval)
+        else:
+            _Watching(session, cp).follow(find_run(cp, run).run_id, interval)
+
+
+class _Watching:
+    """Prints what happens, and below it what is under way."""
+
+    def __init__(self, session: Session, cp: SyncCheckpointer) -> None:
+        self._session = session
+        self._cp = cp
+        self._below = LiveLine()
+        self._told: list[UnderWay] = []
+
+    def follow(self, run_id: str, interval: float) -> None:
+        """Until the run ends."""
+        seen: int | None = None
+        status = ""
+        with self._cp.watch(run_id, every=interval) as changes:
             while True:
-                for moment in cp.timeline(run_id, after=seen):
-                    _print(session, moment)
+                for moment in self._cp.timeline(run_id, after=seen):
+                    self._print(moment)
                     seen, status = moment.seq, moment.status
                 if status in _ENDS:
                     raise SystemExit(_ENDS[status])
-                _refuse_orphan(cp, run_id)
+                _refuse_orphan(self._cp, run_id)
+                self._show_steps(doing_now(self._cp.core).get(run_id, ()))
                 changes.wait(_LOOK)
+
+    def follow_all(self, interval: float) -> None:
+        """Until somebody interrupts it."""
+        seen: dict[str, int] = {}
+        with self._cp.watch(every=interval) as changes:
+            if not self._session.json:
+                _show.say("watching all runs; Ctrl-C stops it", "dim", err=True)
+            while True:
+                under_way = doing_now(self._cp.core)
+                every = [one for steps in under_way.values() for one in steps]
+                self._show_steps(every, named=True)
+                for change in changes.wait(_LOOK):
+                    if change.run_id is not None:
+                        self._print_new(change.run_id, seen)
+
+    def _print_new(self, run_id: str, seen: dict[str, int]) -> None:
+        """What is new in a run; of one that was not seen yet, its newest entry."""
+        most = _NEWEST if run_id in seen else 1
+        try:
+            found = self._cp.timeline(run_id, limit=most, newest_first=True)
+        except (CheckpointNotFoundError, CheckpointCorruptedError):
+            return  # deleted, or to be looked at with `show`
+        for moment in reversed(found):
+            if moment.seq > seen.get(run_id, -1):
+                self._print(moment, run_id)
+        if found:
+            seen[run_id] = found[0].seq
+
+    def _print(self, moment: Moment, run_id: str | None = None) -> None:
+        if self._session.json:
+            which = {} if run_id is None else {"run_id": run_id}
+            click.echo(_show.to_json(which | moment._asdict()))
+        else:
+            self._below.clear()
+            took = "" if moment.took is None else f"  {words.span(moment.took)}"
+            line = _show.cell(f"{moment.at.astimezone():%H:%M:%S}  {moment.seq:>4}  ", "dim")
+            if run_id is not None:
+                line.add(_show.clean(run_id), "bold").add("  ")
+            line.add(painted(moment)).add(took)
+            if told := str(note(moment)):
+                line.add(f"  {_show.clean(told)}", "dim")
+            _show.show(line)
+        sys.stdout.flush()
+
+    def _show_steps(self, steps: Iterable[UnderWay], *, named: bool = False) -> None:
+        """The steps under way, with their runs or not; for programs, when they are new."""
+        found = sorted(steps, key=lambda one: one[:2])
+        if self._session.json:
+            if found != self._told:
+                click.echo(_show.to_json({"under_way": [one._asdict() for one in found]}))
+                sys.stdout.flush()
+        elif found:
+            told = ", ".join(f"{one.run_id} {one}" if named else str(one) for one in found)
+            self._below.draw(f"… {_show.clean(told)}", now=True)
+        else:
+            self._below.clear()
+        self._told = found
 
 
 def _refuse_orphan(cp: SyncCheckpointer, run_id: str) -> None:
@@ -57,16 +144,3 @@ def _refuse_orphan(cp: SyncCheckpointer, run_id: str) -> None:
     facts = {} if info is None else doing(cp, info)[1]
     if facts.get("orphaned"):
         raise FailedError(f"{nobody(facts['holder'])}; continue it with: holdfast recover")
-
-
-def _print(session: Session, moment: Moment) -> None:
-    if session.json:
-        click.echo(_show.to_json(moment._asdict()))
-    else:
-        took = "" if moment.took is None else f"  {words.span(moment.took)}"
-        line = _show.cell(f"{moment.at.astimezone():%H:%M:%S}  {moment.seq:>4}  ", "dim")
-        line.add(painted(moment)).add(took)
-        if told := str(note(moment)):
-            line.add(f"  {_show.clean(told)}", "dim")
-        _show.show(line)
-    sys.stdout.flush()

@@ -216,6 +216,7 @@ class Meta:
     lag = Key(float, 0.0)  # seconds that an event loop of the process is late
     flows = Key(list, _NONE)  # whose runs the process executes as a worker
     at_once = Key(int, 0)  # how many of them
+    doing = Key(list, _NONE)  # some of the steps that it executes
     verifies = Key(bool, False)  # whether it checks claims for others
 
     # requests to verify, and votes

@@ -41,6 +41,12 @@ class StepInfo:
     _run: Run | None = field(default=None, repr=False, compare=False)  # None in another process
     _claimed: list[Any] | None = field(default_factory=list, repr=False, compare=False)
     _pending: Pending | None = field(default=None, repr=False, compare=False)
+    _latest: tuple[float | None, str] = field(default=(None, ""), repr=False, compare=False)
+
+    @property
+    def latest(self) -> tuple[float | None, str]:
+        """The progress that was reported last: a fraction, and a message."""
+        return self._latest
 
     @property
     def pending(self) -> Pending:
@@ -78,6 +84,7 @@ class StepInfo:
         """Report the progress of this step to whoever watches the run."""
         if fraction is not None and not 0 <= fraction <= 1:
             raise ValueError(f"fraction must be between 0 and 1, not {fraction!r}")
+        self._latest = fraction, message
         if self._run is not None and self._run.heard:
             self._run.pass_on(ev.StepProgress(self.run_id, self.step, self.name, fraction, message))
 

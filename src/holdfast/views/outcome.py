@@ -53,11 +53,11 @@ class Outcome(NamedTuple):
 
 def outcome_of(cp: SyncCheckpointer, info: RunInfo, moments: Sequence[Moment]) -> Outcome:
     """The inputs, and the result or failure, of a run with these moments, the newest last."""
-    inputs = _read(cp, info.run_id, 0) if moments and moments[0].kind == Kind.OPEN else None
+    inputs = _read(cp, info.run_id, 0, Kind.OPEN)
     last = next((one for one in reversed(moments) if one.kind in (Kind.FAIL, Kind.COMPLETE)), None)
     if last is None or last.status != info.status:
         return Outcome(inputs)
-    value = _read(cp, info.run_id, last.seq)
+    value = _read(cp, info.run_id, last.seq, last.kind)
     if info.status == Status.COMPLETED:
         return Outcome(inputs, value)
     return Outcome(inputs, failure=failure_from(value) if info.status == Status.FAILED else None)
@@ -82,10 +82,10 @@ def lines_of(trace: str, last: str) -> list[str]:
     return trace.removeprefix(_HEADER).rstrip().removesuffix(last).rstrip().splitlines()
 
 
-def _read(cp: SyncCheckpointer, run_id: str, seq: int) -> Any:
+def _read(cp: SyncCheckpointer, run_id: str, seq: int, kind: str) -> Any:
     try:
         entry = cp.core.journals.entry(run_id, seq)
-        if entry is None or not entry.size:
+        if entry is None or not entry.size or entry.kind != kind:
             return None
         return readable.to_json(cp.core.journals.value(run_id, seq, as_data=True))
     except CheckpointCorruptedError:  # the timeline says so

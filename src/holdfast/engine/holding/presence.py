@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import ref
@@ -14,7 +15,7 @@ from weakref import ref
 from holdfast.engine.holding import slots
 from holdfast.engine.holding.lease import Holder, Lease
 from holdfast.engine.holding.releases import NO_FACTS, Releases
-from holdfast.engine.holding.slots import Beat, Seen
+from holdfast.engine.holding.slots import Beat, Seen, UnderWay
 from holdfast.errors import (
     CheckpointSaveError,
     HoldfastError,
@@ -25,6 +26,7 @@ from holdfast.errors import (
 from holdfast.kernel.core import Core
 from holdfast.logs import logger
 from holdfast.model import Kind, Status
+from holdfast.revealed import scrubbed
 
 if TYPE_CHECKING:
     from holdfast.engine.holding.here import Process
@@ -36,6 +38,7 @@ _UNKNOWN: Final = (StoreError, CheckpointSaveError, LeaseLostError)
 """After these, what was to be appended may be there."""
 _AT_CLOSE: Final = 10.0  # seconds, to write what is owed before a store is closed
 _SOON: Final = 0.2  # seconds, until a run that is about to end is looked at again
+_TOLD: Final = 100  # characters of a step's name, or of what it says of its progress
 _PATIENCE: Final = 1.0  # seconds, to write a release, or for a cancelled step to end
 
 
@@ -167,7 +170,19 @@ class Presence:
         flows = tuple(sorted({name for offer in offers for name in offer.flows}))
         at_once = sum(offer.at_once for offer in offers)
         verifies = any(offer.verifies for offer in offers)
-        return beat._replace(lag=self._lag(), flows=flows, at_once=at_once, verifies=verifies)
+        return beat._replace(
+            lag=self._lag(),
+            flows=flows,
+            at_once=at_once,
+            verifies=verifies,
+            doing=tuple(islice(self._doing(), slots.MOST_STEPS)),
+        )
+
+    def _doing(self) -> Iterator[UnderWay]:
+        """The steps that are being executed here, in few words and without secrets."""
+        for run in list(self._runs.values()):
+            for one in run.under_way():
+                yield one._replace(step=one.step[:_TOLD], message=scrubbed(one.message)[:_TOLD])
 
     # --- the lease
 

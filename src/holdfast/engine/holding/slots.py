@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 from holdfast.codec.meta import Meta, dump_meta
@@ -29,6 +29,9 @@ DEAD_AFTER: Final = 30.0
 BEATS: Final = 6
 """How often a process beats in that time."""
 
+MOST_STEPS: Final = 50
+"""The most steps that a beat tells of."""
+
 _LONGEST: Final = 86_400.0  # seconds; a row that says more is damaged or hostile
 _DIGITS: Final = 9
 
@@ -43,6 +46,19 @@ def check_dead_after(seconds: float) -> None:
         raise ValueError(f"dead_after must be between 1 and {_LONGEST:,.0f} seconds, not {seconds}")
 
 
+class UnderWay(NamedTuple):
+    """A step that is being executed."""
+
+    run_id: str
+    step: str
+    fraction: float | None  # how much of it is done, as it said itself
+    message: str
+
+    def __str__(self) -> str:
+        share = "" if self.fraction is None else f" {100 * self.fraction:.0f} %"
+        return f"{self.step}{share} {self.message}".rstrip()
+
+
 class Beat(NamedTuple):
     """What a slot says about the process that has it."""
 
@@ -54,6 +70,7 @@ class Beat(NamedTuple):
     flows: tuple[str, ...] = ()  # whose runs the process executes as a worker
     at_once: int = 0  # how many of them
     verifies: bool = False  # the process checks claims for others
+    doing: tuple[UnderWay, ...] = ()  # some of the steps that it executes
 
     @property
     def every(self) -> float:
@@ -142,6 +159,8 @@ def write(core: Core, slot: Slot, beat: Beat) -> Slot | None:
         facts |= {"flows": list(beat.flows), "at_once": beat.at_once}
     if beat.verifies:
         facts["verifies"] = True
+    if beat.doing:
+        facts["doing"] = [list(one) for one in beat.doing]
     entry = replace(core, process_journal(slot.number), slot.head, facts)
     return None if entry is None else Slot(slot.number, entry, beat)
 
@@ -193,4 +212,13 @@ def _parse(head: Entry) -> Beat:
         flows,
         meta.at_once,
         meta.verifies,
+        tuple(_steps(meta.doing)),
     )
+
+
+def _steps(told: Sequence[Any]) -> Iterator[UnderWay]:
+    for one in told[:MOST_STEPS]:
+        if isinstance(one, list) and len(one) == 4:
+            run_id, step, fraction, message = one
+            share = fraction if isinstance(fraction, int | float) and 0 <= fraction <= 1 else None
+            yield UnderWay(str(run_id), str(step), share, str(message))

@@ -51,7 +51,7 @@ class Attempts:
         self._run = run
         self._epoch = epoch
         self.may_block = run.options.blocking and run.options.timeout is None
-        self.under_way: set[str] = set()  # steps that began and are not recorded yet
+        self.under_way: dict[str, StepInfo | None] = {}  # begun, not recorded yet; None: a child
         self.ending: set[Ending] = set()  # threads, and what was dropped
         self.reading = Reading(run)
         self._broken: dict[str, int] = {}  # by step: how often its executor broke under it
@@ -67,7 +67,7 @@ class Attempts:
             except HoldfastError as error:
                 raise NotBegunError(error) from None
         said: Sequence[Any] = ()
-        self.under_way.add(task.key)
+        self.under_way[task.key] = None
         if task.child is not None:
             from holdfast.engine.child_runs import run_child
 
@@ -77,6 +77,7 @@ class Attempts:
             info = StepInfo(
                 run.run_id, task.key, task.name, attempt, self._epoch, flow, run.birth, run
             )
+            self.under_way[task.key] = info
             try:
                 if run.around_steps:
                     with within(run.around_steps, info):

@@ -190,7 +190,7 @@ class Steps:
         spawned.cancel()
         spawned.add_done_callback(_retrieve)
         del self._running[spawned]
-        self.attempts.under_way.discard(key)
+        self.attempts.under_way.pop(key, None)
         self.outlived([spawned])
         return True
 
@@ -332,7 +332,7 @@ class Steps:
                 if task.child and isinstance(raised, _NO_FAILURE):
                     raise
                 failures += 1
-                self.attempts.under_way.discard(task.key)
+                self.attempts.under_way.pop(task.key, None)
                 if retry is None or task.abandoned or not retry.allows(raised, failures):
                     failed = failure(run.run_id, task, raised, failures)
                     return Finished(task, None, failed, perf_counter() - began, attempt)

@@ -10,7 +10,9 @@ from holdfast.engine.holding import slots
 from holdfast.engine.holding.here import process_of
 from holdfast.engine.holding.lease import Holder
 from holdfast.engine.holding.observing import standing_of
+from holdfast.engine.holding.slots import UnderWay
 from holdfast.kernel.core import Core
+from holdfast.kernel.owner_view import owner_view
 
 
 class WorkerInfo(NamedTuple):
@@ -25,6 +27,18 @@ class WorkerInfo(NamedTuple):
     seen_at: datetime  # its last beat, by its own clock
     lag: float  # seconds that its event loop was blocked at that time
     verifies: bool = False  # it checks claims when others ask for it
+
+
+def doing_now(core: Core) -> dict[str, list[UnderWay]]:
+    """The steps that living processes execute, by run, as their last beats say. Blocks."""
+    bound = owner_view(core.journals.store)
+    found: dict[str, list[UnderWay]] = {}
+    for slot in slots.glance(core).values():
+        told = slot.beat.doing if slot.beat is not None and slot.beat.state == "alive" else ()
+        for one in told:
+            if bound is None or bound.sees(one.run_id):  # no owner hears of another's runs
+                found.setdefault(one.run_id, []).append(one)
+    return found
 
 
 def list_workers(core: Core) -> list[WorkerInfo]:

@@ -7,11 +7,14 @@ from datetime import datetime
 from typing import Any, Final
 
 from holdfast.checkpoint import RunInfo
+from holdfast.codec.redaction import redacted
 from holdfast.heads import Position, label_text
 from holdfast.model import Status, check_id
 from holdfast.operations.listing import STATUSES, matching
 from holdfast.views import run as one_run
 from holdfast.views import runs
+from holdfast.views.claims import claims
+from holdfast.views.outcome import outcome_of
 from holdfast.views.redaction import redacted_moment
 from holdfast.views.step_detail import detail_of
 from holdfast.views.step_reading import steps_of
@@ -136,6 +139,10 @@ def list_runs(
         children=many(named("ChildRun")),
         checkpoint_id=maybe(TEXT),
         state=ANYTHING,
+        inputs=ANYTHING,
+        result=ANYTHING,
+        failure=ANYTHING,
+        claims=many(ANYTHING),
         damage=maybe(TEXT),
         interrupts=many(ANYTHING),
         cut=many(TEXT),
@@ -143,23 +150,28 @@ def list_runs(
     text("at", "The state at a seq, RUN@SEQ or after a step, instead of the current one."),
 )
 def show_run(call: Call, run: RunInfo, at: str | None) -> dict[str, Any]:
-    """Show a run: its timeline, its state and its child runs.
+    """Show a run: its inputs, timeline, result or failure, claims, state and child runs.
 
     As `holdfast show --json` prints it. What is too much is left out, and `cut` names it: of the
-    timeline and of the child runs the last 500 are here, a state of more than 1 MB is not. The
+    timeline and of the child runs the last 500 are here, values of more than 1 MB are not. The
     others are below /timeline, /children and /checkpoints.
     """
     cp = call.site.cp
     place = None if at is None else runs.find_place(cp, run.run_id, at)
     shown = one_run.show(cp, run, place, most=_MOMENTS + 1)
     document = shown._replace(moments=list(map(redacted_moment, shown.moments))).document()
+    document |= outcome_of(cp, run, shown.moments).document()
+    document["failure"] = redacted(document["failure"])
+    document["claims"] = redacted(claims(cp, run.run_id).document())
     cut = []
     for name, most in (("timeline", _MOMENTS), ("children", _CHILDREN)):
         if len(document[name]) > most:
             document[name] = document[name][-most:]
             cut.append(name)
-    document["state"], is_cut = capped(document["state"])
-    return document | {"cut": [*cut, *(["state"] if is_cut else [])]}
+    for name in ("state", "inputs", "result"):
+        document[name], is_cut = capped(document[name])
+        cut += [name] if is_cut else []
+    return document | {"cut": cut}
 
 
 @get(

@@ -1,0 +1,118 @@
+"""What is under way is seen from another process: the step, and how far it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from holdfast.engine.working.listing import doing_now
+from tests.cli.conftest import Cli
+
+SLOW = """
+import time
+
+import holdfast as hf
+from holdfast.workflow import step, workflow
+
+
+@step
+def copy_rows() -> int:
+    hf.current_step().progress(0.25, "rows 1 to 250")
+    open("began", "w").close()
+    time.sleep(120)
+    return 1
+
+
+@workflow
+async def slow() -> int:
+    return await copy_rows()
+
+
+if __name__ == "__main__":
+    hf.Engine(".holdfast/holdfast.db", dead_after=1).run_sync(slow(), run_id="long")
+"""
+
+
+@contextmanager
+def at_work() -> Iterator[None]:
+    Path("slow.py").write_text(SLOW)
+    process = subprocess.Popen([sys.executable, "slow.py"], env=os.environ)
+    try:
+        while not Path("began").exists():
+            assert process.poll() is None
+            time.sleep(0.02)
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_others_see_the_step_under_way_and_its_progress(cli: Cli) -> None:
+    with at_work(), hf.SyncCheckpointer(".holdfast/holdfast.db") as cp:
+        while not (found := doing_now(cp.core)):
+            time.sleep(0.05)
+        with hf.SyncCheckpointer(".holdfast/holdfast.db", owner="bob") as theirs:
+            assert doing_now(theirs.core) == {}, "no owner hears of another's runs"
+        (one,) = found["long"]
+        assert (one.step, one.fraction, one.message) == ("copy_rows", 0.25, "rows 1 to 250")
+        assert "under way  copy_rows 25 % rows 1 to 250" in cli("show", "long").out
+    watched = cli("watch", "long", "--json")
+    assert watched.code == 1, "its process is dead by now"
+    assert [json.loads(line)["kind"] for line in watched.out.splitlines()] == ["open"]
+
+
+def test_all_runs_are_watched_until_somebody_interrupts(
+    cli: Cli, cp: hf.SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cp.save("first", 1, step="a")
+    looks = []
+
+    def look(*_: object) -> dict[str, object]:
+        looks.append(1)
+        if len(looks) == 2:
+            cp.save("first", 2, step="b")
+            cp.save("second", 1, step="c")
+        if len(looks) == 5:
+            raise KeyboardInterrupt
+        return {}
+
+    monkeypatch.setattr("holdfast.cli.watch.doing_now", look)
+    monkeypatch.setattr("holdfast.cli.watch._LOOK", 0.5)
+    done = cli("watch", "--interval", "0.05")
+    assert done.code == 0
+    assert "first  b" in done.out
+    assert "second  c" in done.out
+    assert "first  a" not in done.out, "that was before"
+
+
+def test_an_encrypted_store_tells_nothing_of_steps_in_the_clear(tmp_path: Path) -> None:
+    from holdfast.workflow import step, workflow
+
+    seen: list[object] = []
+
+    @step
+    def work() -> int:
+        hf.current_step().progress(0.5, "the name of a patient")
+        from holdfast.engine.holding.here import running_here
+
+        run = running_here(engine.checkpointer.core, "secret")
+        assert run is not None
+        seen.append(run.under_way())
+        return 1
+
+    @workflow
+    async def flow() -> int:
+        return await work()
+
+    with hf.Engine(tmp_path / "runs.db", key=hf.Keyring({"2026": bytes(32)})) as engine:
+        engine.run_sync(flow(), run_id="secret")
+    assert seen == [[]]
