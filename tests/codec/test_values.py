@@ -544,12 +544,7 @@ class Dumped:
         return {"dumped": self.total}
 
 
-@pytest.mark.parametrize(
-    ("value", "stored"),
-    [(Titled("a"), "a"), (Counted(3), {"total": 3}), (Dumped(3), {"dumped": 3}), (Plain(3), {"x": 3})],
-)  # fmt: skip
-def test_a_dataclass_that_is_something_else_too_is_stored_as_that(
-    value: object, stored: object
-) -> None:
-    for _ in range(2):  # what was found out about its type is remembered
-        assert decode(encode([value])) == [stored]
+def test_a_dataclass_that_is_something_else_too_is_stored_as_that() -> None:
+    made = [Titled("a"), Counted(3), Dumped(3), Plain(3)]
+    for _ in range(2):  # what was found out about their types is remembered
+        assert decode(encode(made)) == ["a", {"total": 3}, {"dumped": 3}, {"x": 3}]
