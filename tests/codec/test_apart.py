@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime as dt
 import random
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
@@ -158,15 +159,40 @@ def test_an_unchanged_field_is_not_decoded_again() -> None:
         return values.decode(data)
 
     rows = [{"n": n, "text": "x" * 50} for n in range(400)]
-    state: dict[str, Any] = {"rows": rows, "text": "y" * 20_000, "n": 0}
+    nested = [{"n": n, "words": ["x" * 50]} for n in range(400)]
+    state: dict[str, Any] = {"rows": rows, "nested": nested, "text": "y" * 20_000, "n": 0}
     known: Any = first().followed_by(state)
     for _ in range(10):
         state = known.revived(dict, decode)
         state["n"] += 1
         known = known.followed_by(state)
     large = [size for size in decoded if size > 1000]
-    assert len(large) == 4 + 1, "until it counts as unchanged, and to keep it; the text once"
-    assert state["rows"] == rows
+    assert len(large) == 4 + 1, "nested until it counts as unchanged, and to keep it; the text once"
+    assert (state["rows"], state["nested"]) == (rows, nested)
+
+
+class Offset(dt.tzinfo):
+    """Comes back as a fixed offset: bytes name no type."""
+
+    def utcoffset(self, when: object) -> dt.timedelta:
+        return dt.timedelta(hours=2)
+
+    def dst(self, when: object) -> None:
+        return None
+
+    def tzname(self, when: object) -> str:
+        return "two"
+
+
+def test_what_comes_back_otherwise_than_it_was_is_not_copied() -> None:
+    at = dt.datetime(2026, 1, 1, tzinfo=Offset())
+    with SMALL:
+        known: Any = first().followed_by({"rows": [{"at": at}], "times": [at], "now": {"at": at}})
+        for _ in range(5):
+            state = known.revived(dict, values.decode)
+            found = state["rows"][0]["at"], state["times"][0], state["now"]["at"]
+            assert [type(one.tzinfo) for one in found] == [dt.timezone] * 3
+            known = known.followed_by(state)
 
 
 def test_a_state_that_did_not_change_has_the_same_encoding() -> None:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 import holdfast as hf
 from holdfast.codec import readable
 from holdfast.codec.values import decode, encode
-from holdfast.engine.inputs import differences, inputs_hash
+from holdfast.engine import inputs
+from holdfast.engine.inputs import differences, inputs_hash, readable_hash
 from holdfast.graph import END, Graph
 from holdfast.pipeline import Pipeline
 from holdfast.workflow import ask, workflow
@@ -29,12 +30,12 @@ class Chat:
 
 
 @given(values() | st.lists(st.integers(2**53 - 2, 2**53 + 2)) | st.integers(-(2**53) - 1, 2**64))
-def test_plain_data_has_the_hash_that_its_tree_has(inputs: Any) -> None:
+def test_plain_data_has_the_hash_that_its_tree_has(given_inputs: Any) -> None:
     """Hashes that were stored before there was a short-cut for it still match."""
     with patch.object(readable, "canonical", lambda _: None):
-        by_tree = inputs_hash(inputs)
-    assert inputs_hash(inputs) == by_tree
-    assert inputs_hash(decode(encode(inputs))) == by_tree
+        by_tree = readable_hash(given_inputs)
+    assert readable_hash(given_inputs) == by_tree
+    assert readable_hash(decode(encode(given_inputs))) == by_tree
 
 
 def test_hashes_that_older_versions_stored_still_match() -> None:
@@ -48,6 +49,53 @@ def test_hashes_that_older_versions_stored_still_match() -> None:
     assert inputs_hash(large) == (
         "08905bb61bffb2a7bae958c1de3187ffa3c6d00e82feb4fbe88a0baf29a2a975"
     )
+
+
+@given(values(), values())
+def test_large_inputs_are_equal_where_small_ones_are(one: Any, other: Any) -> None:
+    with patch.object(inputs, "LARGE", 0):
+        for a, b in ((one, other), (one, decode(encode(one))), (one, _turned(one))):
+            assert (inputs_hash(a) == inputs_hash(b)) is (readable_hash(a) == readable_hash(b))
+
+
+def _turned(value: Any) -> Any:
+    """The same with the keys of dicts in another order."""
+    if type(value) is list:
+        return [*map(_turned, value)]
+    if type(value) is dict:
+        return {key: _turned(value[key]) for key in reversed(value)}
+    return value
+
+
+LARGE = {"rows": [{"n": n, "text": "x" * 40} for n in range(500)], "more": {"a": 1, "b": (2,)}}
+
+
+def test_large_inputs_are_hashed_without_a_text_of_them() -> None:
+    with patch.object(readable, "canonical", side_effect=AssertionError("it takes long")):
+        known = inputs_hash(LARGE)
+        assert inputs_hash(_turned(LARGE)) == known
+        assert inputs_hash({**LARGE, "more": {"a": True, "b": (2,)}}) != known
+        assert inputs_hash({**LARGE, "more": {"a": 1, "b": [2]}}) != known
+
+
+def test_a_run_with_large_inputs_of_an_older_version_resumes_with_the_same_ones() -> None:
+    """It recorded the hash of their readable form."""
+
+    def fails(state: dict[str, Any]) -> None:
+        raise ValueError("no luck")
+
+    app = Graph(dict).add_node("bad", fails).add_edge("bad", END).set_entry("bad").compile()
+    store = hf.stores.MemoryStore()
+    with (
+        patch.object(inputs, "inputs_hash", readable_hash),
+        pytest.raises(hf.StepFailedError),
+    ):
+        app.run_sync(LARGE, store=store, run_id="r")
+    with pytest.raises(hf.StepFailedError):
+        app.run_sync(_turned(LARGE), store=store, run_id="r", resume=True)
+    with pytest.raises(hf.InputMismatchError) as caught:
+        app.run_sync({**LARGE, "more": {}}, store=store, run_id="r", resume=True)
+    assert caught.value.differences[0] == "more.a was 1 and is not given"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +136,7 @@ def test_each_difference_is_named_with_both_values(
 @given(values(), values())
 def test_there_is_a_difference_where_the_hashes_differ(one: Any, other: Any) -> None:
     found = differences(decode(encode(one)), other)
-    assert bool(found) is (inputs_hash(one) != inputs_hash(other))
+    assert bool(found) is (readable_hash(one) != readable_hash(other))
     both = decode(encode({"same": one, "other": one}))
     assert all(
         line.startswith(("other", "and "))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
@@ -88,6 +89,34 @@ def test_what_a_node_changes_in_place_is_recorded_and_what_it_does_later_is_not(
             assert loaded.state["rows"] == (before if (info.step_index or 0) < 5 else after)
     assert rows_of(result) == after
     assert type(result) is (dict if kind is TypedChat else kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_the_caller_does_to_its_inputs_afterwards_changes_nothing(kind: Any) -> None:
+    flat = {**fields(), "rows": [{"n": n, "text": "x" * 40} for n in range(500)]}
+    inputs = KINDS[kind](**copy.deepcopy(flat))
+    seen: list[Any] = []
+
+    def node(state: Any) -> Any:
+        rows_of(inputs)[3]["text"] = "changed by the caller"
+        rows_of(inputs).append({"too": "late"})
+        seen.append(copy.deepcopy(rows_of(state)))
+        rows_of(state)[4]["text"] = f"changed by node {len(seen)}"
+        return {"n": len(seen)}
+
+    store = MemoryStore()
+    line(kind, [node] * 4).run_sync(inputs, store=store, run_id="r")
+    for number, rows in enumerate(seen):
+        expected = copy.deepcopy(flat["rows"])
+        expected[4]["text"] = f"changed by node {number}" if number else expected[4]["text"]
+        assert rows == expected
+    with hf.SyncCheckpointer(store) as cp:
+        loaded = cp.load("r")
+        assert loaded is not None
+        assert loaded.state["rows"][3:5] == [
+            flat["rows"][3],
+            {"n": 4, "text": "changed by node 4"},
+        ]
 
 
 @pytest.mark.parametrize("kind", KINDS)

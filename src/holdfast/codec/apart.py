@@ -2,7 +2,8 @@
 
 Every step has a state of its own, may change it in place, and may keep it. So a field counts as
 unchanged only if it is the very object that was handed out and nothing can change that, or if its
-encoding is the same again. A step is then handed a copy of a value that no step ever saw.
+encoding is the same again. A step is handed a copy of a value that no step ever saw: of lists and
+dicts of plain data, as decoding would make it, but that what nothing can change is shared.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _UNKNOWN: Final = object()
 class Field:
     """Where the value of a field is in an encoding, and what is known of it."""
 
-    __slots__ = ("end", "given", "make", "start", "unchanged")
+    __slots__ = ("end", "given", "make", "own", "start", "unchanged")
 
     def __init__(self, start: int, end: int, before: Field | None = None) -> None:
         self.start = start
@@ -47,6 +48,7 @@ class Field:
         self.unchanged = 0  # how often
         self.given: Any = _UNKNOWN  # the value, if nothing can change it
         self.make: Callable[[], Any] | None = None  # makes another one, if that is known
+        self.own: tuple[Copy, Any] | None = None  # until it is first asked for: a copy of it
         if before is not None:
             self.unchanged = before.unchanged + 1
             self.given, self.make = before.given, before.make
@@ -96,7 +98,9 @@ class Apart:
             parts += key, body
             start = at + len(key)
             at = start + len(body)
-            found[name] = Field(start, at, before)
+            found[name] = field = Field(start, at, before)
+            if before is None and len(body) >= _WORTH:
+                field.own = _own_copy(value)
         return Apart(self.encoding if same and known else b"".join(parts), found)
 
     def _has(self, field: Field, body: memoryview) -> bool:
@@ -143,18 +147,46 @@ class Apart:
                 value = field.make()
             else:
                 convert = _as_it_is if converters is None else converters.get(name, _as_it_is)
-                part = data[field.start : field.end]
-                value = convert(decode(part))
-                if type(value) in _IMMUTABLE:
-                    field.given = value
-                elif field.is_worth_copying:
-                    field.make = _copies_of(convert(decode(part)))
+                if field.own is not None:
+                    value = _converted(field, convert)
+                else:
+                    part = data[field.start : field.end]
+                    value = convert(decode(part))
+                    if type(value) in _IMMUTABLE:
+                        field.given = value
+                    elif field.is_worth_copying:
+                        field.make = _copies_of(convert(decode(part)))
             values[name] = value if converters is None else Ready(value)
         return values
 
 
 def _as_it_is(value: Any) -> Any:
     return value
+
+
+def _own_copy(value: Any) -> tuple[Copy, Any] | None:
+    """What copies a step's value, and a copy of it; None where that takes as long as decoding."""
+    kind = type(value)
+    copy: Copy | None = None
+    if kind is dict and _NATIVE.issuperset(map(type, value.values())):
+        copy = dict.copy
+    elif kind is list and _are_flat(value, _NATIVE):
+        copy = _COPY_FLAT
+    elif kind is list and _NATIVE.issuperset(map(type, value)):
+        copy = list.copy
+    return None if copy is None else (copy, copy(value))
+
+
+def _converted(field: Field, convert: Decode) -> Any:
+    """The field's own copy as its hint asks for. If that is the same, others are made of it."""
+    assert field.own is not None
+    copy, own = field.own
+    field.own = None
+    value = convert(own)
+    if value is not own:
+        return value
+    field.make = partial(copy, own)
+    return field.make()
 
 
 def _copies_of(value: Any) -> Callable[[], Any] | None:
@@ -178,8 +210,8 @@ def _copier(value: Any) -> Copy | None:
         inner = {key: copy for key, item in value.items() if (copy := _copier(item)) is not None}
         return partial(_copied_dict, inner) if inner else dict.copy
     if kind is list:
-        if value and _are_flat(value):
-            return partial(_mapped, dict.copy)
+        if value and _are_flat(value, _IMMUTABLE):
+            return _COPY_FLAT
         copiers = list(map(_copier, value))
         first = copiers[0] if copiers else None
         if not all(map(is_, copiers, [first] * len(copiers))):
@@ -188,11 +220,11 @@ def _copier(value: Any) -> Copy | None:
     raise TypeError(f"{kind.__name__} is not plain data")
 
 
-def _are_flat(items: list[Any]) -> bool:
-    """Whether all are dicts of what need not be copied: most large lists are."""
+def _are_flat(items: list[Any], shared: frozenset[type]) -> bool:
+    """Whether all are dicts of what is to be shared: most large lists are."""
     if not _DICT.issuperset(map(type, items)):
         return False
-    return _IMMUTABLE.issuperset(map(type, chain.from_iterable(map(dict.values, items))))
+    return shared.issuperset(map(type, chain.from_iterable(map(dict.values, items))))
 
 
 def _copied_dict(inner: dict[Any, Copy], value: dict[Any, Any]) -> dict[Any, Any]:
@@ -211,8 +243,9 @@ def _mapped(copy: Copy, value: list[Any]) -> list[Any]:
     return [*map(copy, value)]
 
 
+_COPY_FLAT: Final = partial(_mapped, dict.copy)
 _DICT: Final = frozenset({dict})
-_IMMUTABLE: Final = frozenset(
-    {type(None), bool, int, float, complex, str, bytes, Decimal, UUID}
-    | {dt.datetime, dt.date, dt.time, dt.timedelta}
-)
+_NATIVE: Final = frozenset({type(None), bool, int, float, str, bytes})  # come back as they are
+_IMMUTABLE: Final = _NATIVE | {
+    *(complex, Decimal, UUID, dt.datetime, dt.date, dt.time, dt.timedelta)
+}

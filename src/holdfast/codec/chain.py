@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from holdfast.codec import bearings, delta, envelope
 from holdfast.codec.envelope import Guard, Packed
-from holdfast.model import CARRY_STATE, Kind
+from holdfast.model import Kind
 
 SMALL_STATE: Final = 4096
 """Stored whole: cheaper than a delta, and any process can append after it."""
@@ -129,7 +129,7 @@ def pack(
         and chain is not None
         and not chain.foreign
         and base is not None
-        and kind in CARRY_STATE
+        and (kind == Kind.CHECKPOINT or (kind == Kind.RESULT and chain.kind != Kind.OPEN))
         and seq - chain.landmark.seq < REACH
     ):
         found = chain.link(base, kind, seq, encoding, guard, shrink) or chain.span(

@@ -34,7 +34,7 @@ LARGE: Final = 1 << 18
 a fifth faster, and what is stored a tenth larger."""
 
 _LARGE_HASH: Final = 12
-_SAMPLED: Final = 1 << 16  # bytes from which on a sample is tried first:
+_SAMPLED: Final = LARGE  # bytes from which on a sample is tried first:
 _PIECES: Final = 4  # so many pieces,
 _PIECE: Final = 1 << 11  # of so many bytes each,
 _GAIN: Final = 0.85  # which must shrink to this part of their size

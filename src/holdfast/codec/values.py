@@ -31,6 +31,7 @@ from typing import Any, Final
 import ormsgpack
 from ormsgpack import packb, unpackb
 
+from holdfast.codec import memory
 from holdfast.codec.arrays import put_together
 from holdfast.codec.hashes import TOO_ALIKE, are_alike
 from holdfast.codec.paths import Misplaced, key_step
@@ -78,7 +79,10 @@ def encode(value: object, *, root: str = "state") -> bytes:
     copy of its bytes, gives the secrets back with their values.
     """
     try:
-        return packb(value, default=reduce, option=PASS)
+        packed = packb(value, default=reduce, option=PASS)
+        if len(packed) > memory.at_hand:
+            memory.keep(len(packed))
+        return packed
     except TypeError:
         pass  # keys that are not str, lone surrogates, or a part to refuse: look at each part
     try:
@@ -95,6 +99,23 @@ def encode(value: object, *, root: str = "state") -> bytes:
     except RuntimeError as error:
         reason = f"it changed while it was encoded ({error}); save a copy, or save between changes"
         raise SerializeError(root, reason) from error
+
+
+def ordered(value: object) -> bytes | None:
+    """The packed form with sorted keys, for a hash: equal values have the same.
+
+    None for what has no such form: sets, keys that are not text, secrets, what can't be stored.
+    """
+    try:
+        return packb(value, default=_reduce_ordered, option=PASS | ormsgpack.OPT_SORT_KEYS)
+    except TypeError:
+        return None
+
+
+def _reduce_ordered(value: Any) -> Any:
+    if isinstance(value, set | frozenset):
+        raise TypeError("its members have no order")
+    return reduce(value)
 
 
 def decode(data: bytes | bytearray | memoryview, sources: Sources | None = None) -> Any:

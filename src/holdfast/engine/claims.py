@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.engine.inputs import inputs_hash
+from holdfast.engine.inputs import readable_hash
 from holdfast.errors import ClaimFailedError, SerializeError
 from holdfast.errors.base import one_line
 
@@ -125,7 +125,7 @@ class Claiming:
 def inputs_of(task: Task) -> str | None:
     """A hash of what a step was called with; None if that can't be hashed."""
     try:
-        return inputs_hash([list(task.args), dict(task.kwargs)])
+        return readable_hash([list(task.args), dict(task.kwargs)])
     except (SerializeError, TypeError, ValueError):
         return None
 

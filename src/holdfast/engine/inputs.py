@@ -10,6 +10,7 @@ from itertools import islice, zip_longest
 from typing import Any, Final
 
 from holdfast.codec import readable, values
+from holdfast.codec.apart import LARGE
 from holdfast.codec.summaries import summary
 from holdfast.engine.arguments import digest
 from holdfast.errors import SerializeError
@@ -30,6 +31,16 @@ def inputs_hash(inputs: object, encoding: bytes | None = None) -> str:
     and not its value. `encoding` is that of the inputs, if it is known. Raises `SerializeError`
     with the path to what can't be stored.
     """
+    if not hidden_leaves():
+        encoding = encoding or values.encode(inputs, root="inputs")
+        packed = values.ordered(inputs) if len(encoding) >= LARGE else None
+        if packed is not None:
+            return hashlib.sha256(packed).hexdigest()
+    return readable_hash(inputs, encoding)
+
+
+def readable_hash(inputs: object, encoding: bytes | None = None) -> str:
+    """As `inputs_hash`, over the readable form, whatever their size; large ones take long."""
     hidden, text = hidden_leaves(), None
     if not hidden:
         text = readable.canonical(encoding or values.encode(inputs, root="inputs"))
@@ -79,7 +90,7 @@ def _differences(path: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]
     elif type(old) is type(new) and isinstance(old, list | tuple):
         for index, (one, other) in enumerate(zip_longest(old, new, fillvalue=_ABSENT)):
             yield from _differences(f"{path}[{index}]", one, other)
-    elif old is _ABSENT or new is _ABSENT or inputs_hash(old) != inputs_hash(new):
+    elif old is _ABSENT or new is _ABSENT or readable_hash(old) != readable_hash(new):
         yield path, old, new
 
 

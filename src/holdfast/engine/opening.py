@@ -53,7 +53,10 @@ class Opening:
             self._facts["source"] = link.source
         if (labels := _checked_labels(link.labels)) is not None:
             self._facts["labels"] = labels
-        self.program.begin(run_id, Stored(self._encoding, core.journals.decode))
+        stored = Stored(self._encoding, core.journals.decode)
+        if self.program.by_fields and core.withholding.is_idle:
+            stored.take_apart(inputs)
+        self.program.begin(run_id, stored)
 
     def append(
         self, status: Status, facts: Mapping[str, Any], member: Draft | None = None

@@ -113,6 +113,12 @@ class Stored:
         self._decode = decode
         self._apart = apart  # its fields, if it is a large state
 
+    def take_apart(self, value: object) -> None:
+        """Note the fields of the value that was encoded, if it is a large state."""
+        apart = self.followed_by(value)
+        if apart is not None and apart.encoding == self.encoding:
+            self._apart = apart
+
     def value(self) -> Any:
         """The value, as plain data."""
         return self._decode(self.encoding)
@@ -209,6 +215,7 @@ class Program(ABC):
     stored_form: Callable[[Any], Any] = staticmethod(stored_form)  # of a value that is recorded
     codec: Codec | None = None  # of parts of states; None where they are encoded as a whole only
     strict: bool = False  # recorded steps must be called with the arguments they had
+    by_fields: bool = False  # large states are encoded and decoded field by field
     abandon: Callable[[str], bool] = staticmethod(lambda _: True)
     """Stop a task whose outcome the flow has no use for; False if it will come all the same."""
 

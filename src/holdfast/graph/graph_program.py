@@ -20,6 +20,8 @@ from holdfast.errors import StoreRequiredError
 class GraphProgram(WalkingProgram):
     """One execution of a graph; one that is not kept in a store can't wait for people."""
 
+    by_fields = True
+
     def __init__(self, plan: Plan, *, kept: bool = True) -> None:
         super().__init__(plan)
         self._kind = plan.state

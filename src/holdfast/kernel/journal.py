@@ -9,7 +9,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Final
 
 from holdfast.codec import envelope, wrapping
-from holdfast.codec.chain import pack, whole
+from holdfast.codec.chain import SMALL_STATE, pack, whole
 from holdfast.errors import CheckpointCorruptedError, EntriesLostError, UnknownFormatError
 from holdfast.kernel import keyed
 from holdfast.kernel.draft import KEEP, Draft
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.kernel.remembering import RememberedHeads
 
 CACHE_BYTES: Final = 64 << 20
-_CHECKPOINT: Final = Kind.CHECKPOINT.value
+_CHECKPOINT, _COMPLETE, _OPEN = Kind.CHECKPOINT.value, Kind.COMPLETE.value, Kind.OPEN.value
 
 
 class Journals(ValueReader):
@@ -278,6 +278,8 @@ class Journals(ValueReader):
         elif tip.state_seq != parent:
             tip.state_seq = tip.base_seq = parent
             tip.chain = None
+        if kind == _COMPLETE and not self._shrinks:
+            tip.chain = None  # a second copy in memory of what hardly anyone asks for again
         tip.seq = seq
         tip.term = term
         tip.status = status
@@ -322,7 +324,8 @@ class Journals(ValueReader):
     ) -> envelope.Packed:
         """A delta where it pays, else a keyframe; the tip then stands on the new state.
 
-        What is not the run's state (a step's own value, a question) leaves the tip where it is.
+        What is not the run's state (a step's own value) leaves the tip where it is. Large inputs
+        count as one: the first state is often much like them.
         """
         encoding = bytes(encoding)  # what it carries in memory stays with the caller
         if self._flags & wrapping.READABLE:
@@ -332,7 +335,7 @@ class Journals(ValueReader):
             packed, chain = pack(
                 tip.chain, tip.base_seq, kind, seq, encoding, guard, shrink=self._shrinks
             )
-        if kind == _CHECKPOINT:
+        if kind == _CHECKPOINT or (kind == _OPEN and len(encoding) > SMALL_STATE):
             tip.chain, tip.base_seq = chain, seq
         return packed
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.engine.effects import Call
 from holdfast.engine.flow import Flow
 from holdfast.engine.functions import is_async
-from holdfast.engine.inputs import inputs_hash
+from holdfast.engine.inputs import readable_hash
 from holdfast.engine.policy import PLAIN, StepPolicy
 from holdfast.engine.program import Record
 from holdfast.errors import SerializeError
@@ -64,7 +64,7 @@ def _check_items(code: Interpreter, group: str, items: tuple[Any, ...]) -> None:
     """Results are kept by position: they must not be given to other items after a resume."""
     key = f"{group}/items"
     try:
-        described = f"{len(items)} items ({inputs_hash(items)[:12]})"
+        described = f"{len(items)} items ({readable_hash(items)[:12]})"
     except SerializeError:
         described = f"{len(items)} items"
     known = code.known(key, DECISION)

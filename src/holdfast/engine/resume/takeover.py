@@ -283,15 +283,15 @@ def check_begun(program: Program, history: History, inputs: Any) -> None:
         )
     if inputs is not None:
         history.supply(inputs)
-        recorded, expected = program.migrated_inputs(history), begun.inputs_hash
-        if recorded is None:
-            recorded = history.inputs_as_data
-        else:
-            expected = comparable_hash(history.core, recorded)
+        core = history.core
+        migrated, expected = program.migrated_inputs(history), begun.inputs_hash
+        recorded = history.inputs_as_data if migrated is None else migrated
         given = program.comparable(inputs, recorded)
-        actual = comparable_hash(history.core, given)
+        actual = comparable_hash(core, given)
+        if migrated is not None or (actual != expected and not core.journals.live):
+            expected = comparable_hash(core, recorded)  # other versions hash in other ways
         if actual != expected:
-            shown = map(history.core.withholding.masked, (recorded, given))
+            shown = map(core.withholding.masked, (recorded, given))
             raise InputMismatchError(expected, actual, run_id, tuple(differences(*shown)))
 
 
