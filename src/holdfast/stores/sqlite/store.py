@@ -61,14 +61,27 @@ _INSERT: Final = {
     rows: f"INSERT INTO holdfast_entries ({COLUMNS}) VALUES {', '.join([f'({_ROW})'] * rows)}"  # noqa: S608
     for rows in _BATCHES
 }
-# `model.follows` in SQL: the last parameters are the run, and the range for its head.
-_INSERT_NEXT: Final = (
-    f"INSERT INTO holdfast_entries ({COLUMNS}) SELECT {_ROW} "  # noqa: S608 - constants only
-    "WHERE coalesce((SELECT max(seq) FROM holdfast_entries WHERE run = ?), -1) BETWEEN ? AND ?"
+
+
+def _insert_if(condition: str) -> str:
+    """Inserts an entry if the condition is true: without a seq it is ignored.
+
+    `INSERT ... SELECT ... WHERE` would copy the body to a temporary table first, as it reads the
+    table that it writes. The condition's parameters come between the run and the seq.
+    """
+    rest = ", ".join("?" * (len(Entry._fields) - 2))
+    return (
+        f"INSERT OR IGNORE INTO holdfast_entries ({COLUMNS}) "  # noqa: S608 - constants only
+        f"VALUES (?, CASE WHEN {condition} THEN ? END, {rest})"
+    )
+
+
+# `model.follows` in SQL: the parameters are the run, and the range for its head.
+_INSERT_NEXT: Final = _insert_if(
+    "coalesce((SELECT max(seq) FROM holdfast_entries WHERE run = ?), -1) BETWEEN ? AND ?"
 )
-_INSERT_BEHIND: Final = (
-    f"INSERT INTO holdfast_entries ({COLUMNS}) SELECT {_ROW} "  # noqa: S608 - constants only
-    f"FROM ({_HEAD}) AS head WHERE head.seq BETWEEN ? AND ? AND head.digest = ?"
+_INSERT_BEHIND: Final = _insert_if(
+    f"(SELECT head.seq BETWEEN ? AND ? AND head.digest = ? FROM ({_HEAD}) AS head)"  # noqa: S608
 )
 # A loose index scan: two look-ups a run, however many entries it has.
 _RUNS: Final = f"""
@@ -324,8 +337,10 @@ def _insert_next(db: sqlite3.Connection, entry: Entry, behind: bytes | None = No
     """
     lowest, highest = -1 if follows(entry, -1) else entry.seq - 1, entry.seq - 1
     if behind:
-        row = (*entry, entry.run, lowest, highest, behind)
+        row = (entry.run, lowest, highest, behind, entry.run, *entry[1:])
         return db.execute(_INSERT_BEHIND, row).rowcount == 1
     if behind is not None:
         highest = -1
-    return db.execute(_INSERT_NEXT, (*entry, entry.run, lowest, highest)).rowcount == 1
+    return (
+        db.execute(_INSERT_NEXT, (entry.run, entry.run, lowest, highest, *entry[1:])).rowcount == 1
+    )
