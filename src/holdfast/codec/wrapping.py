@@ -94,6 +94,14 @@ def _json_head(flags: int, checksum: int, beside: bytes, trailer: bytes) -> byte
     return head
 
 
+_PLAIN: Final = bytes([VERSION, 0])
+
+
+def plain(body: bytes) -> bytes | None:
+    """The content of a proved body that is nothing but its content, as it was encoded; else None."""
+    return body[_HEADER:] if body[:2] == _PLAIN else None
+
+
 _BESIDE: Final = REWRITTEN | DELTA | SEALED | SIGNED  # with these, more than the content is there
 _BEHIND: Final = SEALED | SIGNED
 _new: Final = tuple.__new__  # at half the price of a constructor: a load makes one for each delta

@@ -95,7 +95,8 @@ class Prover:
         """
         self.pass_over(entry.seq, entry.digest)
         stored = self._look(entry)
-        if stored.is_rewritten:
+        rewritten = stored.is_rewritten
+        if rewritten:
             self._vouch(entry, stored)
         proof = stored.said_proof
         prove(entry, self._digests.get(entry.seq - 1), proof)
@@ -108,4 +109,4 @@ class Prover:
             compare(entry, stored, base)
         if entry.size:
             self._proofs[entry.seq] = proof
-        return "rewritten" if stored.is_rewritten else "proved"
+        return "rewritten" if rewritten else "proved"
