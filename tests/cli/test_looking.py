@@ -13,6 +13,8 @@ import pytest
 
 import holdfast as hf
 from holdfast.cli._exits import Exit
+from holdfast.kernel.core import Core
+from holdfast.model import Entry
 from holdfast.workflow import Retry, ask, parallel, step, workflow
 from tests.cli.conftest import Cli
 from tests.operations.test_hidden import add_own, own_of
@@ -360,3 +362,32 @@ def test_no_command_shows_or_trips_over_what_the_store_keeps_for_itself(
     with hf.SyncCheckpointer(f"sqlite:///{tmp_path}/copy.db") as copy:
         assert [run.run_id for run in copy.runs()] == ["plain-run"]
         assert own_of(copy.store) == [[], [], []]
+
+
+def test_of_many_questions_only_those_that_are_shown_are_read(
+    cli: Cli, cp: hf.SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from holdfast.engine.people import requests
+
+    @workflow
+    async def asking(deadline: float) -> str:
+        answer: str = await ask("which?", name="which", deadline=deadline)
+        return answer
+
+    engine = hf.Engine(cp.store)
+    for n in range(8):
+        with pytest.raises(hf.RunPausedError):
+            engine.run_sync(asking(9000.0 - 1000 * n), run_id=f"ask-{n}")
+    read: list[str] = []
+    whole = requests._asked_by
+
+    def counted(core: Core, head: Entry) -> Any:
+        read.append(head.run)
+        return whole(core, head)
+
+    monkeypatch.setattr(requests, "_asked_by", counted)
+    lines = cli("questions", "--limit", "3").out.splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == ["ask-7", "ask-6", "ask-5"]
+    assert lines[4].startswith("3 of 8, the most urgent first")
+    assert read == ["ask-7", "ask-6", "ask-5"]
+    assert len(cli("questions", "--json").lines) == 8
