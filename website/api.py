@@ -110,13 +110,8 @@ def homes() -> dict[int, Page]:
     return found
 
 
-def anchor(name: str) -> str:
-    """The anchor of a name's heading."""
-    return name.replace(".", "-").lower().strip("_")
-
-
 def _linked(names: list[str], page: Page) -> str:
-    return ", ".join(f"[`{name}`]({page.path}.md#{anchor(name)})" for name in names)
+    return ", ".join(f"[`{name}`]({page.path}.md#{name})" for name in names)
 
 
 def _page(page: Page, module: ModuleType, home_of: dict[int, Page]) -> Iterator[str]:
@@ -137,7 +132,7 @@ def _page(page: Page, module: ModuleType, home_of: dict[int, Page]) -> Iterator[
 
 
 def _of_name(name: str, value: Any, module: str) -> Iterator[str]:
-    yield f"## {name} {{ #{anchor(name)} }}"
+    yield f"## {name} {{ #{name} }}"
     if inspect.isclass(value):
         yield from _of_class(name, value)
     elif callable(value):
@@ -158,7 +153,7 @@ def _of_class(name: str, value: type) -> Iterator[str]:
     if value.__doc__ is not None:
         yield _text(value.__doc__)
     for each, member in _members(value):
-        yield f"### {each} {{ #{anchor(f'{name}.{each}')} }}"
+        yield f"### {each} {{ #{name}.{each} }}"
         if isinstance(member, property):
             getter: Any = member.fget
             yield _fenced(f"{name}.{each}{_returned(inspect.signature(getter))}")

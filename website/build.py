@@ -21,20 +21,16 @@ from website.pages import DOCS, PLACES, ROOT, place, staged
 CONFIG: Final = ROOT / "mkdocs.yml"
 UNLISTED: Final = ("adr", "documents", "start/examples", "project", "reference/api/documents")
 """Folders whose pages are reached by links, from pages that are in the navigation."""
+_WITHOUT_SIDEBARS: Final = "---\nhide: [navigation, toc]\n---\n\n"
 
 
-FRONT: Final = PurePosixPath("index.md")
-_FRONT: Final = "---\nhide: [navigation, toc]\n---\n\n"
-
-
-def main(directory: str = ".") -> None:
+def main(directory: str | Path = ROOT) -> None:
     """Prepare the pages, and build the site of them; a warning of Zensical's is an error."""
     project = Path(directory).resolve()
     config = yaml.safe_load(CONFIG.read_text())
     prepare(project / config["docs_dir"], config["nav"])
     if project != ROOT:
         shutil.copy(CONFIG, project)
-        shutil.copytree(ROOT / "website/theme", project / "website/theme")
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
     sys.exit(subprocess.run(command, cwd=project, check=False).returncode)
 
@@ -62,7 +58,8 @@ def _pages() -> Iterator[tuple[str, str]]:
         source = PurePosixPath(page.relative_to(ROOT).as_posix())
         target = place(source)
         assert target is not None
-        yield str(target), _FRONT * (target == FRONT) + staged(page.read_text(), source, target)
+        front = _WITHOUT_SIDEBARS if str(target) == "index.md" else ""
+        yield str(target), front + staged(page.read_text(), source, target)
     for path, text in api.pages():
         yield f"reference/api/{path}", text
     for program in sorted(ROOT.glob("examples/*.py")):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from playwright.sync_api import Page, ViewportSize
+from playwright.sync_api import Page, ViewportSize, expect
 
 from tests.waiting import run_process
 from tests.web.browser.browsing import PHONE, chromium
@@ -81,8 +82,10 @@ def look(page: Page, site: Path) -> None:
         page.locator("article h1").first.wait_for(state="attached")
         wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         assert wide <= 0, f"{name} is {wide} px too wide"
+    search = page.locator("input[role=combobox]")
+    search.wait_for(state="attached")  # now the page listens to keys
     page.keyboard.press("Control+k")
-    page.keyboard.type("rollback")
-    page.get_by_text("rollback").first.wait_for()
+    search.fill("rollback")
+    expect(page.get_by_text(re.compile("[0-9]+ results"))).to_be_attached()
     assert wrong == []
     assert [url for url in asked if urlsplit(url).scheme not in ("file", "data", "blob")] == []
