@@ -112,7 +112,7 @@ def test_a_run_with_large_inputs_of_an_older_version_resumes_with_the_same_ones(
         ({"x": 10**5000}, {"x": 1}, ["x was a long int and is 1"]),
         ("a", "b", ["it was 'a' and is 'b'"]),
         ({"x": "a" * 90}, {"x": ""}, ["x was '" + "a" * 56 + "... and is ''"]),
-        ({"x": None}, {"x": b"a" * 90}, ["x was None and is b'" + "a" * 55 + "..."]),
+        ({"x": None}, {"x": b"a" * 90}, ["x was None and is bytes, 90 B"]),
         ({"api_key": "k1"}, {"api_key": "k2"}, ["api_key was *** and is ***"]),
         ({"max_tokens": 1}, {"max_tokens": 2}, ["max_tokens was 1 and is 2"]),
         (
