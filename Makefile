@@ -25,7 +25,7 @@ EVERY_PYTHON := tests/codec tests/golden tests/kernel tests/operations/test_inpu
 # The tests start hundreds of processes that import holdfast: compile it once, not in each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo quick test test-pythons test-extras lint format lock dist bench bench-quick screenshots crash docs tools collect clean
+.PHONY: help demo quick test coverage test-pythons test-extras lint format lock dist bench bench-quick screenshots crash docs tools collect clean
 
 help:  ## what there is
 	@sed -nE 's/^([a-z-]+):.*##/\1/p' $(MAKEFILE_LIST) | while read -r name what; do printf '%-14s%s\n' "$$name" "$$what"; done
@@ -73,6 +73,13 @@ test-extras: .venv-extras/installed  ## with heavy packages (pandas, Polars, pya
 interpreter = $(shell $(BIN)/python -c 'import sys; sys.exit(sys.version_info[1] == $(1))' && \
 	for python in python3.$(1) $$HOME/.pyenv/versions/3.$(1).*/bin/python; do \
 		$$python -c '' 2>/dev/null && echo $$python && break; done)
+
+# Processes that tests start are measured as well: coverage begins with each, by its .pth file.
+coverage: $(VENV)/tools  ## what the quick tests reach of src/holdfast; fails below the floor in pyproject.toml
+	rm -f .coverage .coverage.*
+	COVERAGE_FILE=$(CURDIR)/.coverage COVERAGE_PROCESS_START=$(CURDIR)/pyproject.toml $(PYTEST) -q -n $(WORKERS) --quick
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report
 
 lint: $(VENV)/tools  ## style, types, layers, and whether the lock files fit pyproject.toml
 	$(BIN)/python requirements/lock.py --check
