@@ -17,8 +17,8 @@ WORKERS ?= $(shell expr 2 '*' $(CORES))
 PYTEST := $(BIN)/python -m pytest --dist worksteal
 # What differs between Pythons: values, and how code is called.
 EVERY_PYTHON := tests/codec tests/golden tests/kernel tests/operations/test_inputs.py \
-	tests/operations/test_loading.py tests/operations/test_saving.py tests/engine/test_misuse.py tests/evidence/test_api.py \
-	tests/workflow/test_durable.py tests/workflow/test_forms.py \
+	tests/operations/test_loading.py tests/operations/test_saving.py tests/engine/test_misuse.py \
+	tests/evidence/test_api.py tests/workflow/test_durable.py tests/workflow/test_forms.py \
 	tests/workflow/test_resuming.py tests/graph/test_resuming.py tests/graph/test_states.py \
 	tests/pipeline/test_running.py
 

@@ -81,6 +81,9 @@ def test_all_runs_are_watched_until_somebody_interrupts(
         if len(looks) == 2:
             cp.save("first", 2, step="b")
             cp.save("second", 1, step="c")
+        if len(looks) == 3:
+            for number in range(12):
+                cp.save("first", number, step=f"burst-{number}")
         if len(looks) == 5:
             raise KeyboardInterrupt
         return {}
@@ -92,6 +95,7 @@ def test_all_runs_are_watched_until_somebody_interrupts(
     assert "first  b" in done.out
     assert "second  c" in done.out
     assert "first  a" not in done.out, "that was before"
+    assert done.out.count("burst-") == 12, "however many come between two looks"
 
 
 def test_an_encrypted_store_tells_nothing_of_steps_in_the_clear(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def test_recorded_output_is_in_the_timeline_and_changes_nothing_else(
         assert engine.run_sync(flow(), run_id="r", resume=True) == "ab"
         assert calls == ["a", "b", "b", "b"]
         assert recorded(engine) == [
-            (name, {"part": name, "bytes": b"\0"}) for name in ("a", "b", "b", "b")
+            (name, {"part": name, "bytes": "<bytes 00>"}) for name in ("a", "b", "b", "b")
         ]
         assert [one.name for one in result_of(engine.checkpointer.core, "r").steps] == ["a", "b"]
         with hf.SyncCheckpointer(cp.store) as reader:

@@ -159,21 +159,27 @@ class _Interrupting:
         return found
 
 
+async def _hold(store: hf.Store) -> Hold:
+    """The right to append to a new run."""
+    checkpointer = hf.Checkpointer(store)
+    opening = await checkpointer.save("run", {})
+    presence = process_of(checkpointer.core).presence(checkpointer.core)
+    return Hold(checkpointer.core, opening.entry, presence, None, {})
+
+
+def _result(step: str) -> Draft:
+    return Draft(Kind.RESULT.value, Status.RUNNING.value, b"\xc0", step=step)
+
+
 def test_what_waits_to_be_saved_survives_that_its_bearer_is_cancelled(tmp_path: Path) -> None:
     """A result that was not waited for, and lost its place, goes with whatever is next."""
     url = f"sqlite:///{tmp_path}/runs.db"
     store = hf.open_store(url)
 
-    def result(step: str) -> Draft:
-        return Draft(Kind.RESULT.value, Status.RUNNING.value, b"\xc0", step=step)
-
     async def scenario() -> None:
-        checkpointer = hf.Checkpointer(store)
-        opening = await checkpointer.save("run", {})
-        presence = process_of(checkpointer.core).presence(checkpointer.core)
-        hold = Hold(checkpointer.core, opening.entry, presence, None, {})
+        hold = await _hold(store)
         _ask(url, "run", "pause")
-        await hold.append([result("first")], wait=False)
+        await hold.append([_result("first")], wait=False)
         await until(lambda: all(ticket.done for ticket in hold._flying))  # it lost its place
         with pytest.MonkeyPatch.context() as patch:
             waits = asyncio.Event()
@@ -182,12 +188,12 @@ def test_what_waits_to_be_saved_survives_that_its_bearer_is_cancelled(tmp_path: 
                 waits.set()
                 await asyncio.Event().wait()
 
-            patch.setattr(checkpointer.core, "off_loop", hang)
-            bearer = asyncio.create_task(hold.append([result("second")]))
+            patch.setattr(hold.core, "off_loop", hang)
+            bearer = asyncio.create_task(hold.append([_result("second")]))
             await waits.wait()
             bearer.cancel()
             await asyncio.wait([bearer])
-        await hold.append([result("third")])
+        await hold.append([_result("third")])
 
     asyncio.run(scenario())
     saved = [entry.step for entry in store.read("run") if entry.kind == Kind.RESULT]
@@ -201,14 +207,8 @@ def test_a_step_that_is_cancelled_while_it_is_saved_is_saved_once_and_first(
     """Whoever comes next finds it on its way, and waits for it."""
     store = hf.open_store(f"sqlite:///{tmp_path}/runs.db")
 
-    def result(step: str) -> Draft:
-        return Draft(Kind.RESULT.value, Status.RUNNING.value, b"\xc0", step=step)
-
     async def scenario() -> list[str | None]:
-        checkpointer = hf.Checkpointer(store)
-        opening = await checkpointer.save("run", {})
-        presence = process_of(checkpointer.core).presence(checkpointer.core)
-        hold = Hold(checkpointer.core, opening.entry, presence, None, {})
+        hold = await _hold(store)
         may_write, append = threading.Event(), store.append
 
         def slow(entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
@@ -217,9 +217,9 @@ def test_a_step_that_is_cancelled_while_it_is_saved_is_saved_once_and_first(
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(store, "append", slow)
-            first = asyncio.create_task(hold.append([result("first")]))
+            first = asyncio.create_task(hold.append([_result("first")]))
             await until(lambda: bool(hold._flying))
-            second = asyncio.create_task(hold.append([result("second")]))
+            second = asyncio.create_task(hold.append([_result("second")]))
             first.cancel()
             await asyncio.wait([first])
             may_write.set()
@@ -231,4 +231,23 @@ def test_a_step_that_is_cancelled_while_it_is_saved_is_saved_once_and_first(
     assert asyncio.run(scenario()) == ["first", "second"]
     recorded = [entry.step for entry in store.read("run") if entry.kind == Kind.RESULT]
     assert recorded == ["first", "second"]
+    store.close()
+
+
+def test_a_step_that_is_saved_before_one_that_waited_longer_reports_both(tmp_path: Path) -> None:
+    """The turn is free, but the one that waits for it has not noticed yet."""
+    store = hf.open_store(f"sqlite:///{tmp_path}/runs.db")
+
+    async def scenario() -> list[str | None]:
+        hold = await _hold(store)
+        await hold._turn.acquire()
+        waiting = asyncio.create_task(hold.append([_result("second")], wait=False))
+        await until(lambda: bool(hold._turn._waiters))
+        hold._turn.release()
+        saved = await hold.append([_result("first")])
+        assert not await waiting
+        assert not hold._flying
+        return [entry.step for entry in saved]
+
+    assert asyncio.run(scenario()) == ["first", "second"]
     store.close()

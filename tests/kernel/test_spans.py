@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -187,6 +188,21 @@ def _unlisted(seq: int, trail: Any) -> bytes:
     out = bytearray()
     varint.put(out, seq - trail[0])
     return bytes(out) + b"\0"
+
+
+def test_a_landmark_that_is_not_put_together_yet_weighs_what_it_keeps_in_memory(
+    tmp_path: Path,
+) -> None:
+    """Its keyframe is held as it was before it was compressed."""
+    store = hf.open_store(f"sqlite:///{tmp_path}/runs.db")
+    with patch.multiple(chain, MAX_LINKS=2, SMALL_STATE=64), hf.SyncCheckpointer(store) as cp:
+        for number in range(12):
+            last = cp.save("run", {"n": number, "log": ["the same line"] * (5_000 + number)})
+    found = Reader(store, 1 << 30).chain("run", last.seq)
+    assert callable(found.landmark.encoding)
+    assert found.landmark.key_bytes < found.landmark.key_size / 10
+    assert found.weight() >= len(found.encoding) + found.landmark.key_size
+    store.close()
 
 
 def test_a_state_that_only_grows_is_not_stored_whole_again() -> None:

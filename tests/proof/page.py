@@ -60,7 +60,9 @@ def _faults(parts: dict[str, dict[str, Any]]) -> str:
         goal = f"{fault.goal:,}" if fault.goal else ""
         lines.append(f"| {fault.text} | {survived[name]:,} | {goal} |")
     failed = sum(part["failed"] for part in parts.values())
-    end = "Nothing was violated." if not failed else f"**{failed:,} tests found a violation.**"
+    end = "Nothing was violated." if parts else "Nothing was done yet."
+    if failed:
+        end = f"**{failed:,} tests found a violation.**"
     return "\n".join([*lines, "", end, ""])
 
 

@@ -101,9 +101,7 @@ def _named(cp: SyncCheckpointer, runs: Sequence[str]) -> list[FailedRun]:
         info = find_run(cp, text)
         threads.refuse(info)
         if info.status != "failed":
-            raise RefusedError(
-                f"run {info.run_id!r} is {info.status}, and did not fail; see: holdfast show"
-            )
+            raise RefusedError(f"run {info.run_id!r} is {info.status}, and did not fail")
         found.append(FailedRun(info, failure_of(cp, info)))
     return found
 
@@ -139,7 +137,7 @@ def _preview(session: Session, found: Sequence[FailedRun]) -> None:
                     for one in found
                 ],
             )
-        _show.say(f"{words.plural(len(found), 'failed run')}", "dim")
+        _show.say(words.plural(len(found), "failed run"), "dim")
 
     session.show([one.document() for one in found], draw)
 

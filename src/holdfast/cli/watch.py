@@ -24,7 +24,6 @@ from holdfast.views.moments import note
 from holdfast.views.runs import doing, nobody
 
 _LOOK: Final = 2.5  # seconds after which to look whether its process is alive, and how far it is
-_NEWEST: Final = 10  # entries of a run that are shown at once, if more came between two looks
 _ENDS: Final = {"completed": Exit.OK, "failed": Exit.FAILED, "cancelled": Exit.FAILED}
 
 
@@ -96,16 +95,16 @@ class _Watching:
 
     def _print_new(self, run_id: str, seen: dict[str, int]) -> None:
         """What is new in a run; of one that was not seen yet, its newest entry."""
-        most = _NEWEST if run_id in seen else 1
         try:
-            found = self._cp.timeline(run_id, limit=most, newest_first=True)
+            if run_id in seen:
+                found = self._cp.timeline(run_id, after=seen[run_id])
+            else:
+                found = self._cp.timeline(run_id, limit=1, newest_first=True)
         except (CheckpointNotFoundError, CheckpointCorruptedError):
             return  # deleted, or to be looked at with `show`
-        for moment in reversed(found):
-            if moment.seq > seen.get(run_id, -1):
-                self._print(moment, run_id)
-        if found:
-            seen[run_id] = found[0].seq
+        for moment in found:
+            self._print(moment, run_id)
+            seen[run_id] = moment.seq
 
     def _print(self, moment: Moment, run_id: str | None = None) -> None:
         if self._session.json:

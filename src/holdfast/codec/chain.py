@@ -71,8 +71,8 @@ class Chain(NamedTuple):
         held = self.landmark.encoding
         if held is self.encoding:
             return len(self.encoding)
-        parts = self.landmark.key_bytes + self.landmark.span_bytes
-        return len(self.encoding) + (2 * parts if callable(held) else len(held))
+        parts = self.landmark.key_size + 2 * self.landmark.span_bytes  # what it is put together of
+        return len(self.encoding) + (parts if callable(held) else len(held))
 
     def link(
         self, base: int, kind: str, seq: int, encoding: bytes, guard: Guard | None, shrink: bool

@@ -46,10 +46,8 @@ class Reader(BranchReader):
 
         A whole state or value needs no other entries, and nothing of it is computed again.
         """
-        plain = wrapping.plain(self.bounded(entry).body)
-        if (
-            plain is not None and not self.is_readable
-        ):  # most values of steps, of which many are read
+        plain = wrapping.plain(self.bounded(entry).body)  # as most values of steps are
+        if plain is not None and not self.is_readable:
             self._checked(entry, plain)
             return plain
         stored = envelope.glance(entry)

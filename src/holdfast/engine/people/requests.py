@@ -211,12 +211,13 @@ def most_urgent(core: Core, most: int) -> tuple[list[Question], int]:
 
     The index says where to look, so that a few of many thousands are read at once.
     """
-    rows = sorted(all_listed(core.journals.store, _ASKING), key=_urgency_of_row)
     found: list[Question] = []
-    for row, head in rows:
-        if len(found) >= most and row.status != Status.RUNNING:
-            break
-        found += _asked_if_readable(core, head)
+    with outages_named():
+        rows = sorted(all_listed(core.journals.store, _ASKING), key=_urgency_of_row)
+        for row, head in rows:
+            if len(found) >= most and row.status != Status.RUNNING:
+                break
+            found += _asked_if_readable(core, head)
     total = max(len(found), sum(row.questions for row, _ in rows))
     return sorted(found, key=_urgency)[:most], total
 

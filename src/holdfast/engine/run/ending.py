@@ -47,8 +47,7 @@ async def complete(run: Run) -> Any:
     run.recorder.forget_unsaved()
     await run.recorder.save_and_announce([end], urgent=True)
     run.emit(ev.RunCompleted(run.run_id, result, perf_counter() - run.began, run.saved))
-    if run.core.settings.retention:
-        await _retain(run)
+    await _retain(run)
     return result
 
 
@@ -84,8 +83,7 @@ async def cancel(run: Run) -> Any:
     await run.recorder.save_and_announce([end], urgent=True)
     run.recorder.tell_if_unsaved(error)
     run.emit(ev.RunCancelled(run.run_id))
-    if run.core.settings.retention:
-        await _retain(run)
+    await _retain(run)
     raise error
 
 
@@ -108,8 +106,7 @@ async def fail(run: Run, error: BaseException, task: Task | None = None) -> Any:
         raise unsaved from error  # that it failed could not even be recorded
     run.recorder.tell_if_unsaved(error)
     run.emit(ev.RunFailed(run.run_id, error, step))
-    if run.core.settings.retention:
-        await _retain(run)
+    await _retain(run)
     raise error
 
 
@@ -153,8 +150,8 @@ async def roll_back(run: Run, error: BaseException) -> list[str] | None:
 
 
 async def _retain(run: Run) -> None:
-    """Apply a bit of the checkpointer's retention."""
-    if run.parent is None:
+    """Apply a bit of retention, if the checkpointer has any."""
+    if run.parent is None and run.core.settings.retention:
         appended = run.hold.seq - run.hold.term
         await run.hold.off_loop(partial(after_run, run.core, run.run_id, appended))
 

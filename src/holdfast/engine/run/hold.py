@@ -89,7 +89,8 @@ class Hold:
             if wait and not ticket.done:
                 async with self._turn:
                     await self._outcome(ticket)
-            if ticket.done and ticket.error is None:
+            alone = self._flying == [ticket]  # else another had its turn while this one waited
+            if alone and ticket.done and ticket.error is None:
                 self._flying.clear()
                 self._durable = self.last
                 return [*ticket.entries]

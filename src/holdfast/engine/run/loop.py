@@ -11,7 +11,6 @@ from typing import Any
 
 from holdfast.codec.meta import Meta
 from holdfast.engine import events as ev
-from holdfast.engine.holding.slots import UnderWay
 from holdfast.engine.options import Options
 from holdfast.engine.program import Program, Ready, Task
 from holdfast.engine.resume.history import answer_in
@@ -186,19 +185,6 @@ class Run(Telling):
             return
         self._stale = True
         self.steps.interrupt()
-
-    def under_way(self) -> list[UnderWay]:
-        """The steps that are being executed, for those who look. From any thread.
-
-        Nothing of an encrypted store: what a step says of itself would be in the clear.
-        """
-        if self.core.journals.sealer is not None:
-            return []
-        found = list(self.steps.attempts.under_way.items())  # at once: another thread changes it
-        return [
-            UnderWay(self.run_id, key, *(info.latest if info is not None else (None, "")))
-            for key, info in found
-        ]
 
     def lag(self) -> float:
         """How late the run's event loop is. Asked for every now and then, from any thread."""

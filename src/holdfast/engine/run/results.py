@@ -67,10 +67,8 @@ class Results:
         for batch in _batches(good):
             task, urgent, work = batch[0].done.task, False, None
             if task.policy.commit is not None:
-                urgent, work = (
-                    True,
-                    committing(task.policy.commit, run.program.show(task, batch[0].stored)),
-                )
+                result = run.program.show(task, batch[0].stored)
+                urgent, work = True, committing(task.policy.commit, result)
             elif run.options.strategy is Strategy.MARKED:
                 urgent = any(item.done.task.policy.marked for item in batch)
             drafts = []

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from holdfast.engine import events as ev
+from holdfast.engine.holding.slots import UnderWay
 from holdfast.engine.observing import run_observers
 from holdfast.engine.run.failures import type_name
 from holdfast.engine.stream import HAND_OVER
@@ -71,6 +72,19 @@ class Telling:
             return
         with suppress(RuntimeError):  # the run is over: its loop is closed
             self.loop.call_soon_threadsafe(self.ring)
+
+    def under_way(self) -> list[UnderWay]:
+        """The steps that are being executed, for those who look. From any thread.
+
+        Nothing of an encrypted store: what a step says of itself would be in the clear.
+        """
+        if self.core.journals.sealer is not None:
+            return []
+        found = list(self.steps.attempts.under_way.items())  # at once: another thread changes it
+        return [
+            UnderWay(self.run_id, key, *(info.latest if info is not None else (None, "")))
+            for key, info in found
+        ]
 
     def stopped_by(self, error: BaseException) -> None:
         """It is executed here no more. Tell the observers, unless an event has said why.

@@ -249,7 +249,7 @@ class Connections:
             with self.translated:
                 yield own
             return
-        if self._first_reads and not self.write_lock.locked():
+        if self._first_reads > 0 and not self.write_lock.locked():
             self._first_reads -= 1
             with self.write_lock, self.translated:
                 yield from self._lent_writer()
