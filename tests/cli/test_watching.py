@@ -9,11 +9,15 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
+from numpy import float32
 
 import holdfast as hf
+from holdfast.engine.holding.here import process_of
 from holdfast.engine.working.listing import doing_now
 from tests.cli.conftest import Cli
 
@@ -120,3 +124,24 @@ def test_an_encrypted_store_tells_nothing_of_steps_in_the_clear(tmp_path: Path) 
     with hf.Engine(tmp_path / "runs.db", key=hf.Keyring({"2026": bytes(32)})) as engine:
         engine.run_sync(flow(), run_id="secret")
     assert seen == [[]]
+
+
+@pytest.mark.parametrize("told", [(0.5, 42), (Fraction(1, 2), "x"), (float32(0.5), None)])
+def test_whatever_a_step_reports_its_process_still_beats(tmp_path: Path, told: Any) -> None:
+    from holdfast.workflow import step, workflow
+
+    @step
+    def work() -> None:
+        hf.current_step().progress(*told)
+        core = engine.checkpointer.core
+        lease = process_of(core).presence(core).lease(core, 30.0)  # which beats, too
+        assert lease is not None
+        (one,) = doing_now(core)["long"]
+        assert one.fraction == 0.5
+
+    @workflow
+    async def flow() -> None:
+        await work()
+
+    with hf.Engine(tmp_path / "runs.db") as engine:
+        engine.run_sync(flow(), run_id="long")

@@ -317,3 +317,23 @@ def test_a_value_of_the_wrong_type_is_damage_of_its_run_and_of_no_other(
         else:
             assert cp.save("run", {"n": 5}).seq == 5
             assert cp.load("run").state == {"n": 5}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("wrong", ["at = 'x'", "size = 9e999", "run = x'ff'", "meta = x'ff'"])
+def test_a_run_with_a_value_of_the_wrong_type_is_counted_checked_and_deleted(
+    tmp_path: Path, wrong: str
+) -> None:
+    path = tmp_path / "runs.db"
+    with hf.SyncCheckpointer(path) as cp:
+        cp.save("run", 1)
+        cp.save("run", 2)
+        cp.save("other", 1)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"UPDATE holdfast_entries SET {wrong} WHERE run = 'run' AND seq < 2")
+        db.commit()
+    with hf.SyncCheckpointer(path) as cp:
+        assert cp.stats().checkpoints in (2, 3)
+        assert cp.stats().newest is not None
+        assert not cp.verify_chain().ok
+        cp.clear("run", force=True)
+        assert [run.run_id for run in cp.runs()] == ["other"]

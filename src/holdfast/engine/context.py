@@ -84,6 +84,8 @@ class StepInfo:
         """Report the progress of this step to whoever watches the run."""
         if fraction is not None and not 0 <= fraction <= 1:
             raise ValueError(f"fraction must be between 0 and 1, not {fraction!r}")
+        # Whatever was given: the beats of this process are JSON, and must not fail for it.
+        fraction, message = None if fraction is None else float(fraction), str(message or "")
         self._latest = fraction, message
         if self._run is not None and self._run.heard:
             self._run.pass_on(ev.StepProgress(self.run_id, self.step, self.name, fraction, message))

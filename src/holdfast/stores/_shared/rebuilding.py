@@ -136,5 +136,9 @@ class Journals(NamedTuple):
 
 
 def _folded(journal: Iterable[Entry]) -> RunHead | None:
-    """The row that a journal gives, but for entries without a number: those are damaged."""
-    return fold(entry for entry in journal if type(entry.seq) is int)
+    """The row that a journal gives, but for entries of other types than these: those are damaged."""
+    return fold(
+        entry
+        for entry in journal
+        if type(entry.seq) is int and type(entry.run) is str and type(entry.meta) is str
+    )

@@ -42,6 +42,9 @@ class TableStore(Store):
     _unordered: ClassVar[str] = ""
     """What makes the database read all entries as they lie, where it would follow an index."""
 
+    _counted: ClassVar[str] = ""
+    """Which entries count, where a column may hold other types than its own."""
+
     @abstractmethod
     def _rows(self, query: str, parameters: Parameters) -> list[Row]:
         """The rows that one query finds, outside of any transaction. Errors are translated."""
@@ -88,7 +91,7 @@ class TableStore(Store):
         query = (
             "SELECT count(DISTINCT e.run), count(*), coalesce(sum(e.size), 0), "  # noqa: S608
             f"coalesce(sum({self._stored}), 0), min(e.at), max(e.at) FROM {table} "
-            f"WHERE e.size > 0 AND e.kind IN ({_KINDS}) AND e.run {which} {self._mark}"
+            f"WHERE e.size > 0 AND e.kind IN ({_KINDS}) AND e.run {which} {self._mark}{self._counted}"
         )
         ((runs, checkpoints, state_bytes, stored_bytes, oldest, newest),) = self._rows(
             query, (value,)

@@ -124,6 +124,7 @@ class SQLiteStore(IndexedTableStore, Transactional):
     lasting = "open it with survives=power-loss, on a disk that is not tmpfs"
     _stored = "length(e.body)"
     _unordered = " NOT INDEXED"
+    _counted = " AND typeof(e.size) = 'integer' AND typeof(e.at) = 'integer'"  # else it is damaged
     _hints = True
 
     def __init__(
