@@ -367,7 +367,7 @@ def test_no_command_shows_or_trips_over_what_the_store_keeps_for_itself(
 def test_of_many_questions_only_those_that_are_shown_are_read(
     cli: Cli, cp: hf.SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from holdfast.engine.people import requests
+    from holdfast.engine.people import inbox
 
     @workflow
     async def asking(deadline: float) -> str:
@@ -379,13 +379,13 @@ def test_of_many_questions_only_those_that_are_shown_are_read(
         with pytest.raises(hf.RunPausedError):
             engine.run_sync(asking(9000.0 - 1000 * n), run_id=f"ask-{n}")
     read: list[str] = []
-    whole = requests._asked_by
+    whole = inbox._asked_by
 
     def counted(core: Core, head: Entry) -> Any:
         read.append(head.run)
         return whole(core, head)
 
-    monkeypatch.setattr(requests, "_asked_by", counted)
+    monkeypatch.setattr(inbox, "_asked_by", counted)
     lines = cli("questions", "--limit", "3").out.splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["ask-7", "ask-6", "ask-5"]
     assert lines[4].startswith("3 of 8, the most urgent first")

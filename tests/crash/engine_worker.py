@@ -21,7 +21,7 @@ import holdfast.stores.sqlite.store
 import holdfast.workflow.workflow_program
 from holdfast.engine import events as ev
 from holdfast.engine.effects import Call
-from holdfast.engine.people import requests
+from holdfast.engine.people import inbox, requests
 from holdfast.engine.stream import Stream
 from tests import faults
 from tests.crash import engine_flows as flows
@@ -169,7 +169,7 @@ def answer(job: Job) -> None:
     with hf.SyncCheckpointer(store, deadline=10) as checkpointer:
         core = checkpointer.core
         note("at work", job.run)
-        for question in requests.questions(core, job.run):
+        for question in inbox.questions(core, job.run):
             _answer(core, job.run, question.key)
     store.close()
 
@@ -230,7 +230,7 @@ def request(job: Job) -> None:
                 action = "answer"
             try:
                 if action == "answer":
-                    open_ones = requests.questions(core, run)
+                    open_ones = inbox.questions(core, run)
                     if not open_ones:
                         time.sleep(0.001)
                         continue

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 import holdfast as hf
-from holdfast.engine.people import requests
+from holdfast.engine.people import inbox, requests
+from holdfast.engine.people.questions import Question
 from holdfast.store import PAGE
-from holdfast.workflow import ask, for_each, parallel, workflow
+from holdfast.workflow import ask, for_each, parallel, step, workflow
 from tests.workflow.support import Flow
 
 
@@ -29,10 +30,30 @@ def _ask(cp: hf.SyncCheckpointer, run_id: str, count: int) -> None:
 def test_the_open_questions_of_a_store_are_all_listed(cp: hf.SyncCheckpointer) -> None:
     _ask(cp, "a", 70)
     _ask(cp, "b", 50)
-    found = requests.open_questions(cp.core)
+    found = inbox.open_questions(cp.core)
     assert len({(one.run_id, one.key) for one in found}) == len(found) == 120
-    assert found[0] == requests.questions(cp.core, "a")[0]
-    assert requests.open_questions(cp.core, "a") == requests.questions(cp.core, "a")
+    assert found[0] == inbox.questions(cp.core, "a")[0]
+    assert inbox.open_questions(cp.core, "a") == inbox.questions(cp.core, "a")
+
+
+def test_runs_that_still_work_hide_no_question_that_is_due_sooner(cp: hf.SyncCheckpointer) -> None:
+    @workflow
+    async def soon() -> None:
+        await ask("Now?", deadline=60)
+
+    seen: list[tuple[list[Question], int]] = []
+
+    @workflow
+    def busy() -> Flow:
+        look = step("look").python(lambda: seen.append(inbox.most_urgent(cp.core, 1)))
+        yield parallel(ask("Later?"), look)
+
+    for flow, run_id in ((soon, "soon"), (busy, "busy")):
+        with pytest.raises(hf.RunPausedError):
+            hf.Engine(cp).run_sync(flow(), run_id=run_id)
+    ((found, total),) = seen
+    assert [one.run_id for one in found] == ["soon"]
+    assert total == 2
 
 
 def test_a_run_with_an_unfinished_child_among_many_is_not_cancelled_over_its_head(

@@ -11,7 +11,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.checkpoint import to_datetime, to_micros
-from holdfast.engine.people import requests
+from holdfast.engine.people import inbox, requests
 from holdfast.engine.people.checking import MAX_ANSWER_BYTES
 from holdfast.engine.people.dialog import Dialog
 from holdfast.kernel.appending import append, append_if
@@ -539,7 +539,7 @@ def test_a_damaged_run_does_not_keep_others_from_being_asked_and_answered(
         _put(people, "damaged", bad)
         _put(people, "senseless", meaningless)
         core = people.checkpointer.core
-        assert {found.run_id for found in requests.open_questions(core)} == {"other", "senseless"}
+        assert {found.run_id for found in inbox.open_questions(core)} == {"other", "senseless"}
         for run_id in ("damaged", "senseless"):
             with pytest.raises(hf.CheckpointCorruptedError):
                 await people.answer(run_id, 1, question="ask")

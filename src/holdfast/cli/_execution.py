@@ -19,7 +19,7 @@ from holdfast.engine import events as ev
 from holdfast.engine.engine import Engine
 from holdfast.engine.events import Event, RunFailed
 from holdfast.engine.options import Resume
-from holdfast.engine.people.requests import questions
+from holdfast.engine.people.inbox import questions
 from holdfast.engine.run.failures import describe
 from holdfast.engine.stream import Stream
 from holdfast.kernel.core import Core

@@ -12,7 +12,7 @@ from holdfast.cli._options import option
 from holdfast.cli._runs import find_run, is_signed, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.codec import readable
-from holdfast.engine.people import requests
+from holdfast.engine.people import inbox, requests
 from holdfast.engine.people.questions import Question
 from holdfast.errors import QuestionError
 from holdfast.views import continuing, threads
@@ -50,7 +50,7 @@ def command(
         info = find_run(cp, run)
         threads.refuse(info)
         run_id = info.run_id
-        waiting = requests.questions(cp.core, run_id)
+        waiting = inbox.questions(cp.core, run_id)
         asked = _picked(waiting, question)
         if not waiting:  # say why: perhaps somebody was faster
             asked = requests.open_question(cp.core, run_id, question)

@@ -8,7 +8,7 @@ from holdfast.cli import _show
 from holdfast.cli._options import at_most, option
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
-from holdfast.engine.people import requests
+from holdfast.engine.people import inbox
 from holdfast.views import threads, words
 from holdfast.views.questions import document
 
@@ -37,10 +37,10 @@ def command(
             threads.refuse(info)
         most = session.most(limit, _LISTED)
         if run is None and most is not None and assignee is None and not overdue:
-            found, count = requests.most_urgent(cp.core, most)
+            found, count = inbox.most_urgent(cp.core, most)
         else:
             run_id = None if info is None else info.run_id
-            every = requests.open_questions(cp.core, run_id, assignee=assignee, overdue=overdue)
+            every = inbox.open_questions(cp.core, run_id, assignee=assignee, overdue=overdue)
             found, count = every[:most], len(every)
     if session.json:
         for question in found:

@@ -13,7 +13,7 @@ from holdfast.engine.door import Door
 from holdfast.engine.flow import Flow, Registry
 from holdfast.engine.holding.slots import BEATS
 from holdfast.engine.launcher import Launcher
-from holdfast.engine.people import requests, resuming
+from holdfast.engine.people import inbox, requests, resuming
 from holdfast.engine.people.questions import Question
 from holdfast.engine.picture import picture
 from holdfast.engine.resume import dry_run as dry
@@ -130,9 +130,7 @@ class Controls(Door):
         answered in time.
         """
         with self._opened.use() as core:
-            read = partial(
-                requests.open_questions, core, run_id, assignee=assignee, overdue=overdue
-            )
+            read = partial(inbox.open_questions, core, run_id, assignee=assignee, overdue=overdue)
             found = await core.off_loop(read)
         for question in found:
             yield question

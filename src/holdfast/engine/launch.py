@@ -20,7 +20,7 @@ from holdfast.engine.holding.presence import Presence
 from holdfast.engine.observing import trace_of_opening
 from holdfast.engine.opening import Link, Opening, equipped
 from holdfast.engine.options import Options
-from holdfast.engine.people import requests
+from holdfast.engine.people import inbox
 from holdfast.engine.program import StaleStepError
 from holdfast.engine.resume import trust
 from holdfast.engine.resume.activity import due_of
@@ -302,7 +302,7 @@ def ended(core: Core, make: Make, run_id: str) -> Any:
     history = History(core, run_id, whole=False)
     head = history.head
     if head.status == Status.PAUSED:
-        asked = tuple(question.key for question in requests.questions(core, run_id))
+        asked = tuple(question.key for question in inbox.questions(core, run_id))
         raise RunPausedError(run_id, asked, due_of(core, run_id))
     if head.status == Status.CANCELLED:
         raise RunCancelledError(run_id)

@@ -12,7 +12,7 @@ from holdfast.codec.meta import CLAIMS_BEFORE, Meta, claimed_so_far, dump_meta
 from holdfast.engine.flow import Wanted
 from holdfast.engine.holding.here import running_here
 from holdfast.engine.holding.observing import refuse_if_held
-from holdfast.engine.people import requests
+from holdfast.engine.people import inbox
 from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History
 from holdfast.engine.walking import time_travel, versions
@@ -81,7 +81,7 @@ def _skipping(
     skipped = dump_meta({"skipped_to": step})
     drafts = [
         Draft(Kind.ANSWER.value, Status.OPEN.value, step=question.key, meta=skipped)
-        for question in requests.questions(core, run_id)
+        for question in inbox.questions(core, run_id)
     ]
     entry, outputs = state_and_outputs(core, history.head)
     state = versions.state_of(plan, history, entry).value()

@@ -15,7 +15,7 @@ from holdfast.engine.flow import Registry
 from holdfast.engine.launch import Prepared, Recorded
 from holdfast.engine.launcher import Launcher, check_owner
 from holdfast.engine.options import NewRun, Resume
-from holdfast.engine.people import requests
+from holdfast.engine.people import inbox, requests
 from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History
 from holdfast.engine.signatures import shows
@@ -308,7 +308,7 @@ class Pipeline(PipelineFlow, Door):
         try:
             result: PipelineResult = await launch.execute(ready)
         except RunPausedError:
-            asked = await run.core.off_loop(partial(requests.questions, run.core, run.run_id))
+            asked = await run.core.off_loop(partial(inbox.questions, run.core, run.run_id))
             return program.result_so_far("paused", asked)
         except EndedWithFailureError:
             return program.result_so_far("failed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from holdfast.checkpointer import SyncCheckpointer
-from holdfast.engine.people.requests import questions
+from holdfast.engine.people.inbox import questions
 from holdfast.errors import HoldfastError
 from holdfast.model import Status
 from holdfast.views import continuing, threads

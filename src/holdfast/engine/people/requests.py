@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from holdfast.engine.holding.here import process_of, running_here
 from holdfast.engine.holding.observing import standing
 from holdfast.engine.people.checking import checked
 from holdfast.engine.people.dialog import Dialog
+from holdfast.engine.people.inbox import all_open, questions
 from holdfast.engine.people.questions import DEADLINE, FAIL, Question
 from holdfast.engine.resume.history import waits_by_itself
 from holdfast.errors import (
@@ -23,25 +23,20 @@ from holdfast.errors import (
     QuestionError,
     RunFinishedError,
 )
-from holdfast.heads import RunHead
 from holdfast.kernel import compose
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.draft import Draft
-from holdfast.kernel.reader import all_listed
 from holdfast.keys.sealing import Signs
 from holdfast.logs import about, logger
 from holdfast.model import Entry, Kind, Status, check_id
 from holdfast.operations import answers
 from holdfast.operations.children import children, root_of
 from holdfast.operations.reading import outages_named
-from holdfast.store import RunFilter
 
 log = logger()
 
 _OVER: Final = (Status.COMPLETED, Status.CANCELLED)
-_ASKING: Final = RunFilter(asking=True, statuses=(Status.PAUSED.value, Status.RUNNING.value))
-_NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 def request(
@@ -159,16 +154,6 @@ def _named(
     return key.key_id
 
 
-def questions(core: Core, run_id: str) -> list[Question]:
-    """The questions a run waits for, in the order they were asked. Blocks, and writes nothing."""
-    check_id("run_id", run_id)
-    with outages_named(run_id):
-        head = core.journals.checked_head(run_id)
-    if head is None or head.status == Status.DELETED:
-        raise CheckpointNotFoundError(run_id)
-    return [] if head.status in _OVER else _asked_by(core, head)
-
-
 def open_question(core: Core, run_id: str, key: str | None = None) -> Question:
     """The question that an answer with this key would be for. Blocks, and writes nothing.
 
@@ -180,46 +165,6 @@ def open_question(core: Core, run_id: str, key: str | None = None) -> Question:
         head = core.journals.checked_head(run_id)
     _answerable(dialog, head, key)
     return _pick(dialog, key)
-
-
-def open_questions(
-    core: Core,
-    run_id: str | None = None,
-    *,
-    assignee: str | None = None,
-    overdue: bool = False,
-) -> list[Question]:
-    """What one run waits for, in the order asked, or what all runs of a store wait for, those due
-    first. Blocks, and writes nothing.
-
-    With `assignee`, what this person may answer; with `overdue`, those whose deadline has passed.
-    """
-    if assignee is not None:
-        check_id("assignee", assignee)
-    now = _now(core)
-    every = _all_open(core) if run_id is None else questions(core, run_id)
-    wanted = [
-        found
-        for found in every
-        if (assignee is None or found.is_for(assignee)) and (not overdue or found.is_overdue(now))
-    ]
-    return sorted(wanted, key=_urgency) if run_id is None else wanted
-
-
-def most_urgent(core: Core, most: int) -> tuple[list[Question], int]:
-    """The first `most` questions of all runs, those due first, and how many there are. Blocks.
-
-    The index says where to look, so that a few of many thousands are read at once.
-    """
-    found: list[Question] = []
-    with outages_named():
-        rows = sorted(all_listed(core.journals.store, _ASKING), key=_urgency_of_row)
-        for row, head in rows:
-            if len(found) >= most and row.status != Status.RUNNING:
-                break
-            found += _asked_if_readable(core, head)
-    total = max(len(found), sum(row.questions for row, _ in rows))
-    return sorted(found, key=_urgency)[:most], total
 
 
 def apply_deadlines(
@@ -258,7 +203,7 @@ def apply_deadlines(
 def _overdue_of(core: Core, flows: Collection[str] | None) -> list[Question]:
     """What is overdue in the runs of these flows and in their child runs. Blocks."""
     now = _now(core)
-    found = [question for question in _all_open(core) if question.is_overdue(now)]
+    found = [question for question in all_open(core) if question.is_overdue(now)]
     if flows is None:
         return found
     roots = {name: root_of(core, name) for name in {question.run_id for question in found}}
@@ -305,42 +250,6 @@ def _by_default(core: Core, dialog: Dialog, question: Question, head: Entry) -> 
     encoding = compose.encode(core, question.run_id, value, root="default")
     facts: dict[str, Any] = {"by": DEADLINE} | ({"expired": True} if fails else {})
     return _answered(core, dialog, question, head, encoding, facts)
-
-
-def _all_open(core: Core) -> Iterator[Question]:
-    """What all runs that wait or work ask, run by run. Blocks."""
-    with outages_named():
-        for _, head in all_listed(core.journals.store, _ASKING):
-            yield from _asked_if_readable(core, head)
-
-
-def _asked_if_readable(core: Core, head: Entry) -> list[Question]:
-    try:
-        return _asked_by(core, head)
-    except CheckpointNotFoundError:  # deleted since
-        return []
-    except CheckpointCorruptedError as error:  # what others ask is still to be seen
-        log.warning(
-            "the questions of run %s can't be read: %s", head.run, error, extra=about(head.run)
-        )
-        return []
-
-
-def _urgency_of_row(found: tuple[RunHead, Entry]) -> tuple[bool, float, int, str]:
-    """Of a run that still works, the index does not know until when its questions wait: first."""
-    row = found[0]
-    due = math.inf if row.due is None else row.due
-    return row.status != Status.RUNNING, due, row.changed, row.run
-
-
-def _asked_by(core: Core, head: Entry) -> list[Question]:
-    dialog = Dialog(core, head.run)
-    dialog.catch_up(head)
-    return dialog.open_questions()
-
-
-def _urgency(question: Question) -> tuple[datetime, datetime, str, str]:
-    return question.deadline or _NEVER, question.asked_at, question.run_id, question.key
 
 
 def _now(core: Core) -> datetime:

@@ -6,7 +6,8 @@ from functools import partial
 
 from holdfast.codec.meta import DUE, Meta, dump_meta
 from holdfast.engine.holding.observing import refuse_if_held
-from holdfast.engine.people.requests import continuable, questions
+from holdfast.engine.people.inbox import questions
+from holdfast.engine.people.requests import continuable
 from holdfast.engine.resume.activity import due_of
 from holdfast.engine.resume.history import RESUME, resume_requested, waits_by_itself
 from holdfast.errors import FlowChangedError, HoldfastError, RunActiveError, RunPausedError

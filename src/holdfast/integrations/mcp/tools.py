@@ -15,7 +15,7 @@ from holdfast.codec import readable
 from holdfast.codec.ascii_json import to_ascii
 from holdfast.codec.redaction import AsIs, redacted
 from holdfast.codec.summaries import for_people
-from holdfast.engine.people import requests
+from holdfast.engine.people import inbox, requests
 from holdfast.engine.people.questions import FAIL, Question
 from holdfast.engine.resume.activity import activity_of
 from holdfast.errors import CheckpointCorruptedError
@@ -140,7 +140,7 @@ class Tools:
         """
         if run_id is not None:
             self._scope.find(self._cp, run_id)
-        every = requests.open_questions(self._cp.core, run_id)
+        every = inbox.open_questions(self._cp.core, run_id)
         found = [one for one in every if self._may_see(one)]
         most = max(MOST // max(1, len(found)), _LEAST)
         shown = [_question(one, most) for one in found[:_PAGE]]

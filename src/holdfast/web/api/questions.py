@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from holdfast.checkpoint import RunInfo
 from holdfast.codec.redaction import AsIs
-from holdfast.engine.people import requests
+from holdfast.engine.people import inbox
 from holdfast.engine.people.questions import Question
 from holdfast.views import threads
 from holdfast.views.questions import document
@@ -50,7 +50,7 @@ def _listed(
     call: Call, run_id: str | None, assignee: str | None, overdue: bool, most: int
 ) -> dict[str, Any]:
     core = call.site.cp.core
-    found = requests.open_questions(core, run_id, assignee=assignee, overdue=overdue)
+    found = inbox.open_questions(core, run_id, assignee=assignee, overdue=overdue)
     return {"questions": list(map(_shown, found[:most])), "count": len(found)}
 
 

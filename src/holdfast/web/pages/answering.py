@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.codec.redaction import redacted
-from holdfast.engine.people import requests
+from holdfast.engine.people import inbox, requests
 from holdfast.engine.people.questions import FAIL, Question
 from holdfast.errors import HoldfastError, InvalidAnswerError
 from holdfast.model import OF_CHILD
@@ -144,7 +144,7 @@ def _page(
 ) -> Response:
     run_id = of_id(site.cp, request.path_params["run_id"]).run_id
     question = requests.open_question(site.cp.core, run_id, key)
-    beside = requests.questions(site.cp.core, run_id)
+    beside = inbox.questions(site.cp.core, run_id)
     asked = shown(site, question, beside)
     back = filled.given.get("back", "run")
     choice = request.query_params.get("choose", "")

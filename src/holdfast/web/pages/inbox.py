@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from holdfast.engine.people import requests
+from holdfast.engine.people.inbox import open_questions
 from holdfast.errors import InvalidIdError
 from holdfast.heads import Position
 from holdfast.model import check_id
@@ -36,7 +36,7 @@ def _open(site: Site, request: Request) -> dict[str, Any]:
     asks = request.query_params
     mine = _mine(request)
     overdue = "overdue" in asks
-    every = requests.open_questions(site.cp.core, assignee=mine, overdue=overdue)
+    every = open_questions(site.cp.core, assignee=mine, overdue=overdue)
     listed = [shown(site, question) for question in every[:LISTED]]
     chosen = _chosen(listed, asks.get("run"), asks.get("question"))
     explicit = chosen is not None

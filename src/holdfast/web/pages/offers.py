@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from holdfast.checkpoint import RunInfo
 from holdfast.codec.redaction import redacted
-from holdfast.engine.people import requests
+from holdfast.engine.people import inbox
 from holdfast.engine.people.questions import FAIL, Question
 from holdfast.errors import HoldfastError
 from holdfast.model import OF_CHILD, Status
@@ -154,7 +154,7 @@ def _asked(site: Site, info: RunInfo) -> list[Asked]:
     if not info.questions or info.status in (Status.COMPLETED, Status.CANCELLED):
         return []
     try:
-        found = requests.questions(site.cp.core, info.run_id)
+        found = inbox.questions(site.cp.core, info.run_id)
     except HoldfastError:  # the journal shows what is wrong with it
         return []
     return [shown(site, question, found) for question in found[:_WAITING]]
