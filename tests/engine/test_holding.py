@@ -551,7 +551,10 @@ async def test_a_damaged_slot_is_repaired_by_the_next_beat(url: str, tmp_path: P
             lease = presence.lease(far.core, 30.0)
             assert lease is not None
             assert not lease.lost
-            assert slots.read(core, 0).beat == lease.beat
+            beat = slots.read(core, 0).beat
+            assert beat is not None
+            assert beat._replace(doing=()) == lease.beat
+            assert [one.run_id for one in beat.doing] == ["r"]
     await far.close()
 
 
