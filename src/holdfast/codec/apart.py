@@ -2,8 +2,8 @@
 
 Every step has a state of its own, may change it in place, and may keep it. So a field counts as
 unchanged only if it is the very object that was handed out and nothing can change that, or if its
-encoding is the same again. A step is handed a copy of a value that no step ever saw: of lists and
-dicts of plain data, as decoding would make it, but that what nothing can change is shared.
+encoding is the same again. A step is handed a copy of a value that no step ever saw. The copy of
+lists and dicts of plain data equals what decoding would make, and shares what nothing can change.
 """
 
 from __future__ import annotations

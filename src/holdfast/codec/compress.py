@@ -24,8 +24,8 @@ SMALL: Final = 4096
 NEARBY: Final = 4096
 """Bytes of a dictionary, at most."""
 
-# A window for both, and little memory, which has to be cleared. Fixed codes, as to read others takes
-# as long as to open a small message.
+# A window of 8 KB, for the dictionary and the data; a small hash table, as it is cleared each time;
+# fixed codes, because to read a table of others takes as long as to open a small message.
 _DEFLATE: Final = (4, zlib.DEFLATED, -13, 5, zlib.Z_FIXED)
 _INFLATE: Final = -15
 

@@ -28,7 +28,7 @@ _SEARCHES: Final = (  # how far to skip on one side, and how far it may be on th
 
 
 class Change(NamedTuple):
-    """A delta, and where in the old encoding most of it goes: what it holds is like what is there."""
+    """A delta, and where in the old encoding its longest insertion goes: data there is alike."""
 
     splices: bytes
     place: int

@@ -98,7 +98,7 @@ _PLAIN: Final = bytes([VERSION, 0])
 
 
 def plain(body: bytes) -> bytes | None:
-    """The content of a proved body that is nothing but its content, as it was encoded; else None."""
+    """The content of a proved body without flags: the value as it was encoded. Else None."""
     return body[_HEADER:] if body[:2] == _PLAIN else None
 
 

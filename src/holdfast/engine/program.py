@@ -65,7 +65,7 @@ class Task:
         fresh: Callable[[], Sequence[Any]] | None = None,
         recorded: bool = True,
     ) -> None:
-        self.key = key  # unique in the run, the same after a resume: of what is recorded
+        self.key = key  # unique in the run, and the same after a resume
         self.name = name
         self.fn = fn
         self.args = args

@@ -59,8 +59,7 @@ def updated(kind: Any, state: Any, returned: Any) -> Any:
 @lru_cache(maxsize=256)
 def _is_whole(kind: Any) -> bool:
     """Whether an instance is a state, and not some of its fields: it is a dataclass."""
-    fields: Any = kind if dataclasses.is_dataclass(kind) else Mapping
-    return not issubclass(fields, Mapping)
+    return not issubclass(kind, Mapping) and dataclasses.is_dataclass(kind)
 
 
 def has_fields(kind: Any) -> bool:
