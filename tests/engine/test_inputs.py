@@ -78,6 +78,22 @@ def test_large_inputs_are_hashed_without_a_text_of_them() -> None:
         assert inputs_hash({**LARGE, "more": {"a": 1, "b": [2]}}) != known
 
 
+@pytest.mark.parametrize("where", [False, "memory://"])
+def test_large_inputs_are_the_same_after_a_secret_was_revealed(where: Any) -> None:
+    @workflow
+    async def flow(rows: list[int]) -> int:
+        return int(await ask(f"go on with {len(rows)} rows?"))
+
+    rows = list(range(20_000))
+    with hf.Engine(where) as engine:
+        with pytest.raises(hf.RunPausedError):
+            engine.run_sync(flow(rows), run_id="r")
+        secret = hf.Secret("a password of somebody", name="password")
+        assert secret.reveal()
+        engine.answer_sync("r", 7)
+        assert engine.run_sync(flow(rows), run_id="r", resume=True) == 7
+
+
 def test_a_run_with_large_inputs_of_an_older_version_resumes_with_the_same_ones() -> None:
     """It recorded the hash of their readable form."""
 

@@ -58,7 +58,9 @@ def comparable_hash(core: Core, inputs: object, encoding: bytes | None = None) -
     """
     try:
         known = encoding if core.withholding.is_idle else None
-        return inputs_hash(core.withholding.masked(inputs), known)
+        # Inputs that are not stored can't be hashed again, once a secret changed how that is done.
+        hash_of = readable_hash if core.journals.live else inputs_hash
+        return hash_of(core.withholding.masked(inputs), known)
     except SerializeError:
         if not core.journals.live:
             raise
