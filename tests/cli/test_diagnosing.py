@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
+from holdfast.cli import _bulk
 from holdfast.cli._exits import Exit
 from tests.cli.conftest import Cli
 
@@ -104,6 +105,12 @@ def test_retry_of_many_shows_them_first_and_asks(cli: Cli, failed: None) -> None
     submitted = cli("retry", "--of", "other", "--submit", "--yes", "--json")
     assert {one["status"] for one in submitted.json} == {"submitted"}
     assert cli("retry", "--of", "nobody", "--dry-run").out == "no failed runs\n"
+
+
+def test_a_run_that_another_process_continues_meanwhile_is_not_told_to_have_failed() -> None:
+    active = hf.RunActiveError("bill", "running", "vm:7")
+    told = _bulk.outcome("bill", {"bill": active})
+    assert told == {"status": "running", "error": str(active)}
 
 
 def test_many_failures_are_counted_by_flow_step_and_error(cli: Cli) -> None:

@@ -236,3 +236,26 @@ def test_a_process_that_read_a_chain_goes_on_as_the_one_that_wrote_it() -> None:
                     cp.load("run")
     one, other = ([envelope.base(e) for e in s.read("run", limit=100)] for s in stores)
     assert one == other
+
+
+def test_a_span_that_builds_on_no_landmark_does_not_spoil_later_saves() -> None:
+    """No version writes such a chain, but stored bytes may say anything."""
+    store, rng = MemoryStore(), random.Random(7)
+    state = grown(rng, ["first"] * 2000)
+    with hf.SyncCheckpointer(store) as cp:
+        for _ in range(2):
+            cp.save("run", state := grown(rng, state))
+        tip = cp.core.journals.tip("run")
+        assert tip is not None
+        assert tip.chain is not None
+        last = tip.chain  # a link
+        landmark = last.landmark._replace(seq=tip.seq, encoding=last.encoding, proof=last.proof)
+        tip.chain = last._replace(landmark=landmark)
+        with patch.object(chain.Chain, "link", return_value=None):
+            cp.save("run", state := grown(rng, state))
+        cp.save("run", state := grown(rng, state))
+    with hf.SyncCheckpointer(store) as cp, patch.object(chain.Chain, "link", return_value=None):
+        assert cp.load("run").state == state  # type: ignore[union-attr]
+        cp.save("run", state := grown(rng, state))
+    with hf.SyncCheckpointer(store) as cp:
+        assert cp.load("run").state == state  # type: ignore[union-attr]

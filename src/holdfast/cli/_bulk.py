@@ -8,7 +8,7 @@ from holdfast.cli._claims import Allowed
 from holdfast.cli._session import Session
 from holdfast.engine.engine import Engine
 from holdfast.engine.flow import Flow
-from holdfast.errors import RunCancelledError, RunPausedError
+from holdfast.errors import RunActiveError, RunCancelledError, RunPausedError
 from holdfast.views.errors import as_options
 from holdfast.views.values import plain
 
@@ -52,6 +52,8 @@ def outcome(run_id: str, came: Mapping[str, Any]) -> dict[str, Any]:
         return {"status": "paused", "error": str(result)}
     if isinstance(result, RunCancelledError):
         return {"status": "cancelled", "error": None}
+    if isinstance(result, RunActiveError):  # by another process
+        return {"status": result.status, "error": str(result)}
     if isinstance(result, BaseException):
         return {"status": "failed", "error": as_options(plain(result))}
     return {"status": "completed", "error": None, "result": plain(result)}

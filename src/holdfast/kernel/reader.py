@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from operator import attrgetter
 from typing import Final
 
@@ -140,22 +141,21 @@ class Reader(BranchReader):
         """The state that these deltas, the newest first, make of the first landmark."""
         newest = deltas[0][0]
         landmark, proof = first, first.proof
-        encoding, built = bytearray(first.state), list[_Delta]()
-        for one in reversed(deltas):
-            entry, stored, near, at = one
+        encoding = bytearray(first.state)
+        for entry, stored, near, at in reversed(deltas):
             encoding = self._patched(entry, stored, at, encoding)
             proof = envelope.prove(stored.flags, stored.content, proof)
             if proof != stored.proof and (check or entry is newest):
                 reason = "its content, or a state that it builds on, is not what was written"
                 raise CheckpointCorruptedError(entry.run, entry.seq, reason)
             if near == entry.seq:
-                built.append(one)
                 landmark = landmark.span(near, b"", proof, len(entry.body))
-        state, links = bytes(encoding), deltas[: len(deltas) - len(built)]
+        state = bytes(encoding)
+        links = [*takewhile(lambda one: one[2] != one[0].seq, deltas)]  # since the last landmark
+        spans = deltas[len(links) :]
         if not links:
             landmark = landmark._replace(encoding=state)
-        elif built:  # which only a save has a use for, and only every `MAX_LINKS` saves
-            spans = deltas[len(links) :]
+        elif spans:  # which only a save has a use for, and only every `MAX_LINKS` saves
             landmark = landmark._replace(encoding=lambda: self._built(first, spans, check).encoding)
         link_bytes = sum(len(entry.body) for entry, *_ in links)
         return Chain(state, proof, newest.kind, landmark, len(links), link_bytes)
