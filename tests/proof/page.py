@@ -23,7 +23,8 @@ What must hold, whatever happens:
 
 * A save that was acknowledged can be read afterwards, byte by byte, and its digest fits.
 * A save that failed or was cancelled is absent, or complete.
-* A finished step is not executed again, and of the living processes one executes a run.
+* A finished step is not executed again, unless its evidence was rejected or somebody went back; of
+  the living processes, one executes a run.
 * Altered bytes give an error, never another state; damage to one entry disables nothing that does
   not depend on it.
 * What was deleted stays deleted.
@@ -43,6 +44,8 @@ def results() -> dict[str, dict[str, Any]]:
 def written() -> str:
     """The whole page."""
     parts = results()
+    if not parts:
+        return f"{_HEAD}**The programme has not been carried out on this code yet.**\n"
     return _HEAD + _faults(parts) + "\n" + _missing(parts) + _carried_out(parts)
 
 
