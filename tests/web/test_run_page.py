@@ -14,8 +14,11 @@ from starlette.testclient import TestClient
 
 import holdfast as hf
 from holdfast import SyncCheckpointer
+from holdfast.views.runs import of_id
+from holdfast.views.step_groups import groups_of
+from holdfast.views.step_reading import steps_of
 from holdfast.web.pages.run_timeline import WINDOW
-from holdfast.workflow import Retry, step, workflow
+from holdfast.workflow import Retry, ask, step, workflow
 from tests.web import small_flows
 
 TABS = ("timeline", "graph", "state", "evidence", "journal", "forks")
@@ -214,3 +217,66 @@ def test_the_checkpoint_that_is_shown_is_the_one_to_fork(
     cp.save("r", {"n": 2})
     assert "holdfast fork r --at=1" in html.unescape(client.get("/runs/r?tab=state&at=1").text)
     assert "holdfast fork r --at" not in html.unescape(client.get("/runs/r?tab=graph&at=1").text)
+
+
+def test_what_was_left_behind_is_neither_the_result_nor_counted_on_the_tabs(
+    tmp_path: Path, cp: SyncCheckpointer, client: TestClient
+) -> None:
+    path = tmp_path / "report.md"
+
+    @step(outputs=str(path))
+    def write() -> str:
+        path.write_text("2.5 m")
+        return path.name
+
+    @workflow
+    async def report() -> str:
+        written = await write()
+        publish = await ask("Publish it?", returns=bool)
+        return f"published {written}" if publish else "kept"
+
+    engine = hf.Engine(cp)
+
+    def run() -> str:
+        return engine.run_sync(report(), run_id="r", resume=True)
+
+    with pytest.raises(hf.RunPausedError):
+        run()
+    engine.answer_sync("r", True, by="ann")
+    assert run() == "published report.md"
+    assert "published report.md" in client.get("/runs/r").text
+    path.unlink()
+    with pytest.raises(hf.RunPausedError):
+        run()
+    text = client.get("/runs/r").text
+    assert "published report.md" not in text
+    assert "1 failed" not in text
+    asks = [one for one in steps_of(cp, of_id(cp, "r")).executions if one.kind == "question"]
+    assert [(one.status, one.current) for one in asks] == [("answered", False), ("asks", True)]
+
+
+def test_a_step_that_was_repaired_is_shown_as_it_ended_last(
+    cp: SyncCheckpointer, client: TestClient
+) -> None:
+    broken = [True]
+
+    @step
+    def second() -> int:
+        if broken:
+            raise ConnectionError("no bank")
+        return 2
+
+    @workflow
+    async def two() -> int:
+        return await second()
+
+    engine = hf.Engine(cp)
+    with pytest.raises(hf.StepFailedError):
+        engine.run_sync(two(), run_id="r")
+    broken.clear()
+    assert engine.run_sync(two(), run_id="r", resume=True) == 2
+    (group,) = groups_of(steps_of(cp, of_id(cp, "r")))
+    assert (group.status, len(group.members)) == ("completed", 2)
+    text = client.get("/runs/r").text
+    assert '<span class="sr">failed </span>' not in text
+    assert "2 rounds" in text

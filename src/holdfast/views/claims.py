@@ -126,7 +126,10 @@ def claims(cp: SyncCheckpointer, run: str) -> Claims:
 
 
 def failing(cp: SyncCheckpointer, run: str) -> int | None:
-    """How many claims the newest recorded check of a run found false; None if there is none."""
+    """How many claims the newest recorded check of a run found false; None if there is none.
+
+    Claims that a rollback left behind don't count.
+    """
     beside = cp.core.journals.entries(
         verdict_journal(run), newest_first=True, page=1, damage=pass_by
     )
@@ -134,7 +137,12 @@ def failing(cp: SyncCheckpointer, run: str) -> int | None:
     if newest is None or newest.kind != Kind.VERDICT:
         return None
     try:
-        seqs = [seq for seq in Meta(newest).checkpoints[:CLAIMS] if isinstance(seq, int)]
+        head = newest_readable(cp.core.journals, run)
+        if head is None:
+            return None
+        branch = Branch(cp.core.journals, head)
+        named = Meta(newest).checkpoints[:CLAIMS]
+        seqs = [seq for seq in named if isinstance(seq, int) and seq in branch]
     except CheckpointCorruptedError:
         return None
     found = cp.store.entries_at([(run, seq) for seq in seqs])

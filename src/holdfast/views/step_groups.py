@@ -27,8 +27,11 @@ class Group(NamedTuple):
 
     @property
     def status(self) -> str:
-        """That of the member that matters most."""
-        found = {one.status for one in self.members if one.current}
+        """That of the last round, or of the item or part that matters most, as it ended last."""
+        last = {
+            one.key if self.kind != "rounds" else "": one for one in self.members if one.current
+        }
+        found = {one.status for one in last.values()}
         return next((word for word in _WORST if word in found), self.only.status)
 
     @property

@@ -14,17 +14,19 @@ _MOST_AHEAD: Final = 50  # steps that have not begun, and are shown
 
 
 def left_behind(entries: Iterable[Entry]) -> set[int]:
-    """The seqs of checkpoints that did not lead to the current state."""
+    """The seqs of entries that did not lead to the current state."""
     known = list(entries)
     if not any(entry.kind in (Kind.ROLLBACK, Kind.TOMBSTONE) for entry in known):
         return set()
     wanted = state_seq(known[-1]) if known else None
-    found = set()
+    found, again = set(), False  # whether the run went back to the checkpoint wanted
     for entry in reversed(known):
         if entry.kind not in CARRY_STATE:
-            continue
-        if entry.seq == wanted:
-            wanted = entry.parent
+            if again or entry.parent != wanted:
+                found.add(entry.seq)
+            again = again or (entry.kind == Kind.ROLLBACK and entry.parent == wanted)
+        elif entry.seq == wanted:
+            wanted, again = entry.parent, False
         elif wanted is None or entry.seq > wanted:
             found.add(entry.seq)
     return found

@@ -103,7 +103,7 @@ class StepReader:
             case Kind.RESULT | Kind.CHECKPOINT:
                 self._finish(entry, current)
             case Kind.FAIL:
-                self._fail(entry)
+                self._fail(entry, current)
             case Kind.OUTPUT:
                 self._open(entry).outputs.append(entry.seq)
             case Kind.SLEEP:
@@ -115,7 +115,7 @@ class StepReader:
                 pending.begun = entry
                 self._pending[entry.entry_id.hex()] = pending
             case Kind.QUESTION:
-                self._ask(entry)
+                self._ask(entry, current)
             case Kind.ANSWER:
                 self._answer(entry)
             case Kind.DECISION:
@@ -199,7 +199,7 @@ class StepReader:
             before = due
         return sorted(found, key=lambda one: one.end or 0)
 
-    def _fail(self, entry: Entry) -> None:
+    def _fail(self, entry: Entry, current: bool) -> None:
         meta = Meta(entry)
         if meta.of == "attempt":
             self._open(entry).fails.append((entry, meta.due))
@@ -224,7 +224,7 @@ class StepReader:
         self._add(
             Execution(
                 key, name, group, "failed", entry.seq, first, entry.at, None, (*attempts, last),
-                None if pending is None else pending.child,
+                None if pending is None else pending.child, current,
                 outputs=() if pending is None else tuple(pending.outputs),
             )
         )  # fmt: skip
@@ -267,13 +267,16 @@ class StepReader:
 
     # --- people
 
-    def _ask(self, entry: Entry) -> None:
+    def _ask(self, entry: Entry, current: bool) -> None:
         key = entry.step or "question"
         name, group = split_key(key)
         self._questions[key] = entry, len(self._made)
         self._made.append(
-            Execution(key, name, group, "asks", entry.seq, entry.at, None, kind="question")
-        )
+            Execution(
+                key, name, group, "asks", entry.seq, entry.at, None, current=current,
+                kind="question",
+            )
+        )  # fmt: skip
         if entry.status == Status.PAUSED:
             self._end_spell(entry, "paused")
 
@@ -338,6 +341,7 @@ class StepReader:
             if meta.rejected is not None:
                 text += f": {len(meta.rejected)} did not verify"
             self._pending.clear()
+            self._result = None
         elif entry.kind == Kind.CANCEL and meta.begun:
             pending = self._pending.pop(meta.begun, None)
             if pending is not None and pending.begun is not None:

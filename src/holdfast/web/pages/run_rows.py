@@ -137,7 +137,7 @@ class Drawing:
         many = [_count(group)]
         bad = sum(1 for one in group.members if one.status == "failed")
         if bad:
-            many.append(Badge(f"{bad:,} failed", "bad"))
+            many.append(Badge(f"{bad:,} failed", "bad" if group.status == "failed" else ""))
         elif group.tries:
             many.append(Badge(words.plural(group.tries, "retry"), "bad"))
         took = group.took
