@@ -47,7 +47,7 @@ def failed(cli: Cli) -> None:
     assert done.code == Exit.FAILED
     assert done.err.count("card 'old' was declined") == 2, "one attempt each"
     assert "return check(card)" in done.err, "the user's own lines"
-    assert "holdfast resume bill --flow=cards:billing" in done.err
+    assert "holdfast retry bill --flow=cards:billing" in done.err
 
 
 def test_show_has_inputs_the_item_the_error_once_and_the_users_own_lines(

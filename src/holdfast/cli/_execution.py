@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, Unpack
 
 import click
@@ -22,6 +23,7 @@ from holdfast.engine.options import Resume
 from holdfast.engine.people.inbox import questions
 from holdfast.engine.run.failures import describe
 from holdfast.engine.stream import Stream
+from holdfast.errors import StepFailedError
 from holdfast.kernel.core import Core
 from holdfast.urls import masked
 from holdfast.views import words
@@ -35,18 +37,18 @@ Streaming = Callable[[Engine], Stream]
 
 
 def execute(
-    session: Session, streaming: Streaming, run_id: str, resume: str, allowed: Allowed
+    session: Session, streaming: Streaming, run_id: str, again: Callable[..., str], allowed: Allowed
 ) -> None:
     """Execute a run; its events go to standard error, its result to standard output.
 
-    `resume` is the command that continues it; `allowed` is what its claims may be about. With `--json`, both are JSON lines on standard
-    output. Exits with 1 if the run fails or is cancelled, and with 5 if it pauses.
+    `again` is the command that continues it, by `name`: resume or retry; `allowed` is what its
+    claims may be about. With `--json`, both are JSON lines on standard output. Exits with 1 if the run fails or is cancelled, and with 5 if it pauses.
     """
-    printer = EventPrinter(session, run_id, resume)
+    printer = EventPrinter(session, run_id, again)
     try:
         asyncio.run(_stream(session, streaming, printer, allowed))
     except KeyboardInterrupt:
-        _show.say(f"interrupted; continue with: {resume}", err=True)
+        _show.say(f"interrupted; continue with: {again()}", err=True)
         raise SystemExit(Exit.INTERRUPTED) from None
     raise SystemExit(printer.exit)
 
@@ -65,7 +67,7 @@ def follow(
         session,
         lambda engine: engine.resume_stream(info.run_id, flow=flow.flow, **options),
         info.run_id,
-        session.commands.resume(info.run_id, flows, source),
+        partial(session.commands.resume, info.run_id, flows, source),
         allowed,
     )
 
@@ -100,11 +102,11 @@ async def _stream(
 class EventPrinter:
     """Prints the events of a run and of its child runs as they come."""
 
-    def __init__(self, session: Session, run_id: str, resume: str) -> None:
+    def __init__(self, session: Session, run_id: str, again: Callable[..., str]) -> None:
         self.exit = Exit.OK
         self.run_id = run_id
         self._session = session
-        self._resume = resume
+        self._again = again
         self._running_step = LiveLine()
         self._failed_step: str | None = None
 
@@ -122,13 +124,13 @@ class EventPrinter:
         line, style = in_a_line(event)
         if isinstance(event, ev.StepFailed):
             self._failed_step = event.step
-        elif own and isinstance(event, ev.RunFailed) and self._failed_step == _step_of(event):
+        elif own and isinstance(event, ev.RunFailed) and self._failed_step in _steps_of(event):
             line = f"failed in {self._failed_step}"  # whose error is in the line before
         if own and isinstance(event, ev.RunPaused):
             asked = questions(core, self.run_id) if event.questions else []
             commands = self._session.commands
             form = self._session.interactive
-            way = commands.answer(self.run_id, asked, form=form) if asked else self._resume
+            way = commands.answer(self.run_id, asked, form=form) if asked else self._again()
             line += f"; continue with: {way}"
         if line:
             self._running_step.clear()
@@ -147,7 +149,8 @@ class EventPrinter:
             _show.say(text, "dim", err=True)
         show = self._session.commands.line("show", self.run_id)
         _show.say(f"look at it with: {show}", err=True)
-        _show.say(f"when the cause is fixed, continue it with: {self._resume}", err=True)
+        retry = self._again(name="retry")
+        _show.say(f"when the cause is fixed, continue it with: {retry}", err=True)
 
     def close(self) -> None:
         """Remove the line of the running step."""
@@ -155,8 +158,9 @@ class EventPrinter:
             self._running_step.clear()
 
 
-def _step_of(event: RunFailed) -> str | None:
-    return getattr(event.error, "step", None)
+def _steps_of(event: RunFailed) -> list[str]:
+    """The step that failed the run; none if the flow itself did."""
+    return [event.error.step] if isinstance(event.error, StepFailedError) else []
 
 
 def in_a_line(event: Event) -> tuple[str, str]:

@@ -1,5 +1,7 @@
 """`holdfast run`: start a flow."""
 
+from functools import partial
+
 import click
 
 from holdfast.cli import _flows, _options
@@ -46,11 +48,10 @@ def command(
     name = new_id() if run_id is None else run_id
     if thread is None and wanted.threaded:
         thread = name
-    resume_command = session.commands.resume(name, [flow])
     execute(
         session,
         lambda engine: engine.stream(call, run_id=name, thread_id=thread, owner=owner, labels=told),
         name,
-        resume_command,
+        partial(session.commands.resume, name, [flow]),
         allowed,
     )

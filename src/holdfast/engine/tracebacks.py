@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
+from traceback import StackSummary, TracebackException
 from types import TracebackType
 from typing import Final
 
@@ -13,6 +15,8 @@ FULL: Final = "HOLDFAST_TRACEBACK"
 """The environment variable that turns folding off: `HOLDFAST_TRACEBACK=full`."""
 
 _OURS: Final = ("holdfast.",)
+_HOME: Final = f"{Path(__file__).parents[1]}{os.sep}"
+_THEIRS: Final = (f"{_HOME}demo{os.sep}", f"{_HOME}testing{os.sep}")  # written as users write
 _MACHINERY: Final = ("asyncio.", "concurrent.futures.")  # dropped beside frames of ours
 _MOST: Final = 100  # errors in a chain of causes
 
@@ -35,6 +39,24 @@ def fold(error: BaseException) -> None:
             if not dropped:
                 kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
         one.__traceback__ = kept
+
+
+def written(error: BaseException) -> str:
+    """An error with its traceback as text: the frames of users alone, or else the last one."""
+    told = TracebackException.from_exception(error)
+    if os.environ.get(FULL) != "full":
+        waiting: list[TracebackException | None] = [told]
+        while waiting:
+            one = waiting.pop()
+            if one is not None:
+                theirs = [f for f in one.stack if _is_theirs(f.filename)] or one.stack[-1:]
+                one.stack = StackSummary.from_list(theirs)
+                waiting += [one.__cause__, one.__context__, *(one.exceptions or ())]
+    return "".join(told.format())
+
+
+def _is_theirs(file: str) -> bool:
+    return not file.startswith(_HOME) or file.startswith(_THEIRS)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
