@@ -160,6 +160,6 @@ def cut_connections(url: str) -> int:
 
 def grant_what_the_guide_names(admin: Any) -> None:
     """Make the user `holdfast` with exactly those rights."""
-    guide = Path(__file__).parents[2] / "docs" / "guides" / "redis.md"
+    guide = Path(__file__).parents[2] / "docs" / "operate" / "servers.md"
     (rights,) = re.findall(r"ACL SETUSER holdfast (.*?)```", guide.read_text(), re.DOTALL)
     admin.execute_command("ACL", "SETUSER", "holdfast", "reset", *rights.split())

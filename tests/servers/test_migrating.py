@@ -136,7 +136,10 @@ def test_an_older_program_that_can_not_go_on_says_why_and_writes_nothing(
         for call in calls:
             with pytest.raises(hf.HoldfastError, match=r"newer than this holdfast.*upgrade"):
                 call()
-        assert store.stats().checkpoints == 1
+    with pytest.MonkeyPatch.context() as patch:
+        upgrade(kind, patch, "renames")
+        with closing(hf.open_store(url)) as newer:
+            assert newer.stats().checkpoints == 1
 
 
 @pytest.mark.parametrize("existing", [False, True])
