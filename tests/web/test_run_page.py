@@ -17,7 +17,9 @@ from holdfast import SyncCheckpointer
 from holdfast.views.runs import of_id
 from holdfast.views.step_groups import groups_of
 from holdfast.views.step_reading import steps_of
+from holdfast.web.app import make_app
 from holdfast.web.pages.run_timeline import WINDOW
+from holdfast.web.site import Settings, Site
 from holdfast.workflow import Retry, ask, step, workflow
 from tests.web import small_flows
 
@@ -280,3 +282,23 @@ def test_a_step_that_was_repaired_is_shown_as_it_ended_last(
     text = client.get("/runs/r").text
     assert '<span class="sr">failed </span>' not in text
     assert "2 rounds" in text
+
+
+def test_commands_name_the_store_also_where_it_is_the_servers_default(
+    cp: SyncCheckpointer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @workflow
+    async def asking() -> bool:
+        return await ask("Publish it?", returns=bool)
+
+    with pytest.raises(hf.RunPausedError):
+        hf.Engine(cp).run_sync(asking(), run_id="r")
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    monkeypatch.setenv("HOLDFAST_STORE", url)
+    for where in (None, url):
+        client = TestClient(make_app(Site(cp, where, Settings())), base_url="http://127.0.0.1")
+        text = client.get("/runs/r").text
+        assert f'data-copy="holdfast answer r --store={url}"' in text
+        assert ">Copy command</button>" in text
+        listed = client.get("/runs").text
+        assert f"--store={url}" in listed

@@ -25,6 +25,8 @@ class Commands(NamedTuple):
     """The store, as it was named; None is the one that commands use if none is named."""
     keys: tuple[str, ...] = ()
     """The options that name its keys: files, never the keys themselves."""
+    elsewhere: bool = False
+    """They are typed where another store may be the default: the store is always named."""
 
     def line(
         self, name: str, run: str | None = None, *options: str, places: Sequence[str] = ()
@@ -34,7 +36,7 @@ class Commands(NamedTuple):
         A run's id may begin with a dash, and must not become an option.
         """
         where, note = [*self.keys], ""
-        if self.store is not None and self.store != default_url():
+        if self.store is not None and (self.elsewhere or self.store != default_url()):
             shown = masked(self.store)
             if _MASK in shown:
                 note = "  # with --store as before, or HOLDFAST_STORE set to it"

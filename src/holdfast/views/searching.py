@@ -106,8 +106,8 @@ class Query(NamedTuple):
             roots=not self.children,
         )
 
-    def command(self, where: str | None) -> str:
-        """The command that lists the same runs."""
+    def command(self, on: Commands) -> str:
+        """The command that lists the same runs of a store."""
         options = [f"--status={self.status}"] if self.status else []
         for name in ("flow", "thread", "owner", "label"):
             value = getattr(self, name)
@@ -122,8 +122,8 @@ class Query(NamedTuple):
         options += ["--children"] if self.children else []
         name, _, value = self.q.partition("=")
         if value and label_text(name, value):
-            return Commands(where).line("runs", None, *options, f"--label={self.q}")
-        return Commands(where).line("runs", self.q or None, *options)
+            return on.line("runs", None, *options, f"--label={self.q}")
+        return on.line("runs", self.q or None, *options)
 
 
 _LONGEST: Final = 200  # characters that are searched for

@@ -66,8 +66,8 @@ class Site:
 
     @property
     def commands(self) -> Commands:
-        """Commands on the same store, to be shown."""
-        return Commands(self.where, self.settings.keys)
+        """Commands on the same store, to be shown: they name it, as a browser may be anywhere."""
+        return Commands(self.where or self.cp.store.url, self.settings.keys, elsewhere=True)
 
     @property
     def name(self) -> str:

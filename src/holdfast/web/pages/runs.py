@@ -149,7 +149,7 @@ def _listing(
         "tabs": _tabs(query, found),
         "chart": _chart(site, query) if everything else None,
         "ages": _ages(query),
-        "command": query.command(site.where),
+        "command": query.command(site.commands),
         "older": _older(query, found),
         "newer": _newer_path(query, found, before or after),
         "newest": to_text(found.positions[0]) if found.positions and found.first == 1 else "",
