@@ -11,13 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from numpy import float32
 
 import holdfast as hf
+from holdfast.engine.holding import slots
 from holdfast.engine.holding.here import process_of
+from holdfast.engine.holding.process import this_process
+from holdfast.engine.holding.slots import UnderWay
 from holdfast.engine.working.listing import doing_now
 from tests.cli.conftest import Cli
 
@@ -145,3 +148,20 @@ def test_whatever_a_step_reports_its_process_still_beats(tmp_path: Path, told: A
 
     with hf.Engine(tmp_path / "runs.db") as engine:
         engine.run_sync(flow(), run_id="long")
+
+
+def test_beats_tell_an_owner_of_its_own_runs_only_and_of_no_run_that_can_not_be(
+    tmp_path: Path,
+) -> None:
+    """Not even of one that was deleted while it was executed."""
+    names = ("theirs", "bobs", "deleted", "a\ud800", "\x1b[31m", "", 7)
+    with hf.SyncCheckpointer(tmp_path / "runs.db") as cp:
+        for run_id, owner in (("theirs", "eve"), ("bobs", "bob"), ("deleted", "eve")):
+            cp.save(run_id, 1, owner=owner)
+        cp.clear("deleted", force=True)
+        doing = tuple(UnderWay(cast("str", name), "s", None, "m") for name in names)
+        beat = slots.Beat("00", "alive", this_process(), 30.0, doing=doing)
+        slots.take(cp.core, beat, beat.process.place)
+        assert [*doing_now(cp.core)] == ["theirs", "bobs", "deleted"]
+    with hf.SyncCheckpointer(tmp_path / "runs.db", owner="bob") as cp:
+        assert [*doing_now(cp.core)] == ["bobs"]

@@ -10,16 +10,17 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 from holdfast.codec.meta import Meta, dump_meta
 from holdfast.engine.holding.process import Identity
-from holdfast.errors import CheckpointCorruptedError
+from holdfast.errors import CheckpointCorruptedError, InvalidIdError
 from holdfast.kernel.core import Core
 from holdfast.kernel.draft import Draft
 from holdfast.kernel.reader import all_runs
 from holdfast.kernel.tip import Tip
-from holdfast.model import PROCESSES, Entry, Kind, Status, process_journal
+from holdfast.model import PROCESSES, Entry, Kind, Status, check_id, process_journal
 from holdfast.operations.children import head_to_delete
 from holdfast.store import RunFilter
 
@@ -221,4 +222,5 @@ def _steps(told: Sequence[Any]) -> Iterator[UnderWay]:
         if isinstance(one, list) and len(one) == 4:
             run_id, step, fraction, message = one
             share = fraction if isinstance(fraction, int | float) and 0 <= fraction <= 1 else None
-            yield UnderWay(str(run_id), str(step), share, str(message))
+            with suppress(InvalidIdError):  # no run has that name
+                yield UnderWay(check_id("run", run_id), str(step), share, str(message))

@@ -36,7 +36,8 @@ def doing_now(core: Core) -> dict[str, list[UnderWay]]:
     for slot in slots.glance(core).values():
         told = slot.beat.doing if slot.beat is not None and slot.beat.state == "alive" else ()
         for one in told:
-            if bound is None or bound.sees(one.run_id):  # no owner hears of another's runs
+            # No owner hears of another's runs, nor of one that nothing is known of any more.
+            if bound is None or bound.row(one.run_id) is not None:
                 found.setdefault(one.run_id, []).append(one)
     return found
 
