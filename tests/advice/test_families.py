@@ -152,7 +152,7 @@ def test_other_inputs_are_answered_by_resume_of_every_kind_of_flow() -> None:
             engine.run_sync(report(topic="kelp"), run_id="r")
         with pytest.raises(hf.InputMismatchError) as refused:
             engine.run_sync(report(topic="rock"), run_id="r", resume=True)
-        advice(refused.value, "call resume, which uses the recorded ones")
+        advice(refused.value, "which uses the recorded inputs")
         assert engine.resume_sync("r") == "kelp"
     app = counting(max_steps=2)
     with pytest.raises(hf.LoopLimitError):

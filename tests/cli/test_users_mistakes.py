@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast.cli._exits import Exit
+from holdfast.views.commands import answer_form
 from tests.cli.conftest import Cli
 
 FLOWS = """
@@ -90,3 +93,60 @@ def test_with_debug_every_frame_is_shown(mine: Cli) -> None:
     with pytest.raises(ValueError, match="the body is wrong"):
         mine("run", "mine:body", "--run-id", "r", "--debug")
     assert "src/holdfast" in mine("show", "r").out
+
+
+def test_the_form_of_an_answer_is_shown_and_yes_is_an_answer(mine: Cli) -> None:
+    way = "holdfast answer r '--with=true|false'"
+    asked = mine("run", "mine:sure", "--run-id", "r")
+    assert way in asked.err
+    assert asked.err.count("? sure: really?") == 1
+    again = mine("resume", "r", "--flow", "mine:sure")
+    assert again.code == Exit.PAUSED
+    assert "? sure: really?\npaused; continue with: " + way in again.err
+    assert way in mine("show", "r").out
+    assert "true|false" in mine("questions").out
+    wrong = mine("answer", "r", "--with", "perhaps")
+    assert wrong.code == Exit.USAGE
+    assert "--with takes true|false, not 'perhaps'" in wrong.err
+    assert mine("answer", "r", "--with", "Yes").code == 0
+    assert mine("resume", "r", "--flow", "mine:sure").json is True
+
+
+@pytest.mark.parametrize(
+    ("schema", "form"),
+    [
+        ({"type": "boolean"}, "true|false"),
+        ({"type": "string"}, "TEXT"),
+        ({"type": "integer"}, "NUMBER"),
+        ({"type": "object"}, "JSON"),
+        ({"type": ["string", "null"]}, "JSON"),
+        ({}, "JSON"),
+        ({"enum": ["red", "blue"]}, "red|blue"),
+        ({"enum": [1, "1", "", "@file"]}, '1|"1"|""|"@file"'),
+        ({"enum": ["x" * 30] * 3}, "JSON"),
+        ({"enum": ["\x1b[2J"]}, "JSON"),
+    ],
+)
+def test_the_form_of_an_answer_is_a_word_or_its_choices(schema: dict[str, Any], form: str) -> None:
+    assert answer_form(schema) == form
+
+
+def test_choices_of_a_store_do_not_become_commands(mine: Cli) -> None:
+    Path("picky.py").write_text(FLOWS.replace("returns=bool", 'choices=["a", "rm -r x"]'))
+    asked = mine("run", "picky:sure", "--run-id", "r")
+    assert "holdfast answer r '--with=a|rm -r x'\n" in asked.err
+
+
+def test_an_extra_that_is_missing_is_the_callers_to_install(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "holdfast.web.server", None)
+    done = cli("ui")
+    assert done.code == Exit.USAGE, "4 is a store that can't be reached"
+    assert "pip install 'holdfast[ui]'" in done.err
+
+
+def test_doctor_names_the_store_in_its_advice(cli: Cli) -> None:
+    cli("submit", "jobs:etl", "-i", "day=1", "--run-id", "a", "--store", "other.db")
+    found = cli("doctor", "--store", "other.db").out
+    assert "Start one: holdfast worker --flow=MODULE:NAME --store=other.db\n" in found

@@ -173,8 +173,9 @@ def test_a_workflow_names_the_input(tmp_path: Any) -> None:
             engine.run_sync(asks(place="Brest", depth=2), run_id="r", resume=True)
     assert caught.value.run_id == "r"
     assert caught.value.differences == ("depth was not given and is 2",)
-    assert "run 'r' began with other inputs (depth was not given and is 2); call resume" in str(
-        caught.value
+    assert (
+        "run 'r' began with other inputs (depth was not given and is 2); call engine.resume('r'), "
+        in str(caught.value)
     )
 
 

@@ -34,7 +34,7 @@ def test_a_run_that_began_with_another_state_is_resumed_with_its_own(
 ) -> None:
     app = asks()
     paused(app, cp)
-    with pytest.raises(hf.InputMismatchError, match="call resume, which uses the recorded ones"):
+    with pytest.raises(hf.InputMismatchError, match="which uses the recorded inputs"):
         app.run_sync(State(7), store=cp, run_id="r", resume=True)
     assert app.resume_sync("r", store=cp) == State(1, "fine")
 

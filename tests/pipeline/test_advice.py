@@ -22,7 +22,7 @@ def test_a_thread_that_began_with_other_data_is_resumed_with_its_own(
 ) -> None:
     pipeline = asking(checkpointer=cp)
     assert pipeline.run_sync({"a": 1}, "t").status == "paused"
-    with pytest.raises(hf.InputMismatchError, match="call resume, which uses the recorded ones"):
+    with pytest.raises(hf.InputMismatchError, match="which uses the recorded inputs"):
         pipeline.run_sync({"a": 2}, "t", resume=True)
     assert pipeline.resume_sync("t", answer="yes").output == "yes"
 

@@ -31,7 +31,7 @@ def test_a_paused_run_is_answered_and_resumed(engine: hf.Engine) -> None:
 def test_a_run_that_began_with_other_inputs_is_resumed_without_any(engine: hf.Engine) -> None:
     paused(engine)
     engine.answer_sync("r", True)
-    with pytest.raises(hf.InputMismatchError, match="call resume, which uses the recorded ones"):
+    with pytest.raises(hf.InputMismatchError, match="which uses the recorded inputs"):
         engine.run_sync(asks(n=2), run_id="r", resume=True)
     assert engine.resume_sync("r") == 1
 

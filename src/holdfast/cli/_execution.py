@@ -109,6 +109,7 @@ class EventPrinter:
         self._again = again
         self._running_step = LiveLine()
         self._failed_step: str | None = None
+        self._asked: set[str] = set()
 
     def print(self, event: Event, core: Core) -> None:
         """Print one event. Only the run's own events decide the exit code."""
@@ -122,6 +123,8 @@ class EventPrinter:
             sys.stdout.flush()
             return
         line, style = in_a_line(event)
+        if own and isinstance(event, ev.QuestionAsked):
+            self._asked.add(event.question)
         if isinstance(event, ev.StepFailed):
             self._failed_step = event.step
         elif own and isinstance(event, ev.RunFailed) and self._failed_step in _steps_of(event):
@@ -132,15 +135,21 @@ class EventPrinter:
             form = self._session.interactive
             way = commands.answer(self.run_id, asked, form=form) if asked else self._again()
             line += f"; continue with: {way}"
+            for one in asked:  # a run that is resumed does not ask again
+                if one.key not in self._asked:
+                    self._say(f"? {one.key}: {one.prompt}", "yellow")
         if line:
-            self._running_step.clear()
-            _show.show(_show.cell(as_options(line if own else f"  {line}"), style), err=True)
+            self._say(line if own else f"  {line}", style)
         if isinstance(event, ev.StepStarted):
             self._running_step.draw(f"… {_show.clean(event.name)}", now=True)
         if own and isinstance(event, ev.RunFailed):
             self._explain(event.error)
         if own and isinstance(event, ev.RunCompleted):
             _show.print_pretty(plain(event.result))
+
+    def _say(self, line: str, style: str) -> None:
+        self._running_step.clear()
+        _show.show(_show.cell(as_options(line), style), err=True)
 
     def _explain(self, error: BaseException) -> None:
         """Where it failed, in the user's own code, and how to look at it and continue it."""

@@ -34,6 +34,7 @@ class Exit(IntEnum):
 
 _CODES = (  # the first that fits
     (Exit.USAGE, (errors.InvalidIdError, errors.StoreURLError, errors.InvalidAnswerError)),
+    (Exit.USAGE, (ImportError,)),  # an extra that is not installed
     (Exit.NOT_FOUND, (errors.CheckpointNotFoundError, errors.QuestionError, NotFoundError)),
     (Exit.PAUSED, (errors.RunPausedError,)),
     (Exit.REFUSED, (errors.RunActiveError, errors.RunExistsError, errors.RunFinishedError)),
@@ -42,7 +43,7 @@ _CODES = (  # the first that fits
     (Exit.REFUSED, (errors.RunTakenError, errors.BoundOwnerError, RefusedError)),
     (Exit.REFUSED, (errors.HistoryRewoundError,)),
     (Exit.UNAVAILABLE, (errors.AnchorError,)),
-    (Exit.UNAVAILABLE, (errors.KeyFileError, errors.StoreError, ImportError, OSError)),
+    (Exit.UNAVAILABLE, (errors.KeyFileError, errors.StoreError, OSError)),
 )
 
 

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -16,7 +16,10 @@ from holdfast.engine.people import inbox, requests
 from holdfast.engine.people.questions import Question
 from holdfast.errors import QuestionError
 from holdfast.views import continuing, threads
+from holdfast.views.commands import answer_form
 from holdfast.views.values import plain
+
+_BOOLEANS: Final = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
 
 
 @as_command(
@@ -37,7 +40,7 @@ def command(
     """Answer an open question of RUN. Then continue it with: holdfast resume RUN.
 
     On a terminal a form asks for each field; in scripts, give the answer with --with. Text need
-    not be quoted as JSON. An answer is checked against the question; a second one is refused.
+    not be quoted as JSON, and yes or no is true or false. An answer is checked against the question; a second one is refused.
 
     With --sign-key, the answer is signed with your own key, and is by the id of that key. Where
     keys are trusted, a run takes no other answer.
@@ -93,9 +96,14 @@ def _given(document: str, asked: Question | None) -> Any:
         if asked is None:
             quoted = shlex.quote(json.dumps(document, ensure_ascii=False))
             raise click.UsageError(f"{error.message}; if it is text, quote it: {quoted}") from None
+        form = answer_form(asked.schema)
+        if asked.schema.get("type") == "boolean" and document.lower() in _BOOLEANS:
+            return _BOOLEANS[document.lower()]
         wrong = asked.problems_with(document)
         if not wrong:
             return document
+        if form != "JSON":
+            raise click.UsageError(f"--with takes {form}, not {document!r}") from None
         schema = "`holdfast questions --json` shows its schema"
         raise click.UsageError(f"{error.message}, and as text {wrong}; {schema}") from None
 

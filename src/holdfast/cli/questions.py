@@ -10,6 +10,7 @@ from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.people import inbox
 from holdfast.views import threads, words
+from holdfast.views.commands import answer_form
 from holdfast.views.questions import document
 
 _LISTED: Final = 100
@@ -49,12 +50,13 @@ def command(
         _show.say("no open questions")
     else:
         _show.table(
-            ("RUN", "QUESTION", "PROMPT", "FOR", "DUE", "ASKED"),
+            ("RUN", "QUESTION", "PROMPT", "ANSWER", "FOR", "DUE", "ASKED"),
             [
                 (
                     q.run_id,
                     q.key,
                     q.prompt,
+                    answer_form(q.schema),
                     ", ".join(q.assignees),
                     words.moment(q.deadline),
                     words.ago(q.asked_at),

@@ -53,9 +53,10 @@ class InputMismatchError(CheckpointError, ValueError):
         run = f"run {self.run_id!r}" if self.run_id else "the run"
         what = "; ".join(self.differences)
         what = what or f"the hash is {self.actual_hash}, and was {self.expected_hash}"
+        resume = f"engine.resume({self.run_id!r})" if self.run_id else "resume"
         return (
-            f"{run} began with other inputs ({what}); call resume, which uses the recorded ones, "
-            "or start a new run"
+            f"{run} began with other inputs ({what}); call {resume}, which uses the recorded "
+            "inputs, or start a new run"
         )
 
 

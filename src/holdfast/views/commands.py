@@ -1,8 +1,9 @@
 """Commands as they are typed, on the store that somebody looks at. They never show its password."""
 
+import json
 import shlex
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.errors.base import one_line
 from holdfast.project import project_settings
@@ -15,6 +16,8 @@ PLACEHOLDER: Final = "MODULE:NAME"
 """What stands in a command for a flow that only its reader knows."""
 
 _SIGNATURES: Final = ("--sign-key", "--trusted")
+_FORMS: Final = {"boolean": "true|false", "string": "TEXT", "integer": "NUMBER", "number": "NUMBER"}
+_CHOICES: Final = 60  # characters
 _MASK: Final = "***"  # what a URL shows of its secrets
 
 
@@ -78,7 +81,7 @@ class Commands(NamedTuple):
         signed = theirs is not self  # then whose key it is says who answers
         options = [f"--question={first.key}"] if len(asked) > 1 else []
         options += [f"--by={first.assignees[0]}"] if first.assignees and not signed else []
-        options += [] if form else ["--with=JSON"]
+        options += [] if form else [f"--with={answer_form(first.schema)}"]
         return theirs.line("answer", run_id, *options)
 
     def of_others(self) -> "Commands":
@@ -87,6 +90,28 @@ class Commands(NamedTuple):
         if len(kept) == len(self.keys):
             return self
         return self._replace(keys=(*kept, *(f"{name}=FILE" for name in _SIGNATURES)))
+
+
+def answer_form(schema: Mapping[str, Any]) -> str:
+    """What an answer that fits this schema looks like, in a word: the choices if they are few."""
+    choices = schema.get("enum")
+    if isinstance(choices, list) and choices:
+        shown = "|".join(map(_choice, choices[:_CHOICES]))
+        return shown if len(shown) <= _CHOICES and shown.isprintable() else "JSON"
+    kind = schema.get("type")
+    return _FORMS.get(kind, "JSON") if isinstance(kind, str) else "JSON"
+
+
+def _choice(choice: Any) -> str:
+    """A choice as `--with` takes it: text as it is, unless that would be read as JSON."""
+    spelt = json.dumps(choice, ensure_ascii=False, default=str)
+    if not isinstance(choice, str) or choice[:1] in ("", "@", "-", "{", "[", '"'):
+        return spelt
+    try:
+        json.loads(choice)
+    except ValueError:
+        return choice
+    return spelt
 
 
 def _quoted(word: str) -> str:

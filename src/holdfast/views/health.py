@@ -153,7 +153,7 @@ def _orphans(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
             "warning",
             f"{words.plural(len(seen) - len(found), 'run')} executed by processes on other "
             "machines, which may be dead",
-            "Find out, and continue those that are, with: holdfast recover.",
+            f"Find out, and continue those that are, with: {how.commands.line('recover')}",
             how.commands.line("recover"),
         )
     elif not dead:
@@ -167,7 +167,7 @@ def _orphans(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
             "answers",
             "warning",
             f"{words.plural(len(found) - len(dead), 'run')} waited for an answer, now given",
-            "Continue them with: holdfast recover, or holdfast resume RUN.",
+            f"Continue them with: {how.commands.line('recover')}",
             how.commands.line("recover"),
         )
 
@@ -218,13 +218,14 @@ def _unattended(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
         head.flow for head in due if head.flow not in attended and head.parent is None
     )
     least = "at least " if len(due) == PAGE else ""
+    start = how.commands.line("worker", None, f"--flow={PLACEHOLDER}")
     for flow, count in waiting.most_common(_LISTED):
         yield Finding(
             "workers",
             "warning",
             f"{least}{words.plural(count, 'run')} of {flow!r} should be executed, and no worker is there",
-            "Start one: holdfast worker --flow MODULE:NAME.",
-            how.commands.line("worker", None, f"--flow={PLACEHOLDER}"),
+            f"Start one: {start}",
+            start,
         )
 
 
