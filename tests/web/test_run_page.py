@@ -7,6 +7,7 @@ import html
 import json
 import re
 import sqlite3
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,17 @@ from starlette.testclient import TestClient
 
 import holdfast as hf
 from holdfast import SyncCheckpointer
+from holdfast.graph import END, Graph
+from holdfast.views.axis import axis_of
 from holdfast.views.runs import of_id
 from holdfast.views.step_groups import groups_of
 from holdfast.views.step_reading import steps_of
+from holdfast.views.steps import Attempt, Execution
 from holdfast.web.app import make_app
+from holdfast.web.pages.run_rows import Drawing, Line
 from holdfast.web.pages.run_timeline import WINDOW
 from holdfast.web.site import Settings, Site
-from holdfast.workflow import Retry, ask, step, workflow
+from holdfast.workflow import Retry, ask, for_each, step, workflow
 from tests.web import small_flows
 
 TABS = ("timeline", "graph", "state", "evidence", "journal", "forks")
@@ -253,6 +258,7 @@ def test_what_was_left_behind_is_neither_the_result_nor_counted_on_the_tabs(
     text = client.get("/runs/r").text
     assert "published report.md" not in text
     assert "1 failed" not in text
+    assert "report.md does not exist" in text
     asks = [one for one in steps_of(cp, of_id(cp, "r")).executions if one.kind == "question"]
     assert [(one.status, one.current) for one in asks] == [("answered", False), ("asks", True)]
 
@@ -302,3 +308,48 @@ def test_commands_name_the_store_also_where_it_is_the_servers_default(
         assert ">Copy command</button>" in text
         listed = client.get("/runs").text
         assert f"--store={url}" in listed
+
+
+@dataclass
+class Level:
+    place: str
+    level: int = 0
+
+
+def test_the_result_of_a_graph_is_its_final_state(cp: SyncCheckpointer, client: TestClient) -> None:
+    flow = (
+        Graph(Level)
+        .add_node("measure", lambda state: {"level": 4321})
+        .add_edge("measure", END)
+        .set_entry("measure")
+        .compile(name="levels")
+    )
+    hf.Engine(cp).run_sync(flow(Level("Brest")), run_id="r")
+    text = client.get("/runs/r").text
+    result = text.partition("Result</h2>")[2]
+    assert "4321" in result
+    assert "Brest" in result
+
+
+def test_a_crash_is_an_interruption_and_rows_are_counted_as_they_are_listed(
+    cp: SyncCheckpointer, client: TestClient
+) -> None:
+    @step
+    def load(n: int) -> int:
+        return n
+
+    @workflow
+    async def loads() -> list[int]:
+        return list(await for_each([1, 2, 3], load))
+
+    hf.Engine(cp).run_sync(loads(), run_id="r")
+    text = client.get("/runs/r").text
+    assert ">1 step</span>" in text
+    crash = Attempt("cut off", 1, 2, 7)
+    one = Execution("load[0]", "load[0]", "load", "completed", 8, 1, 3, tried=(crash,))
+    again = one._replace(key="load[1]", seq=9)
+    steps = steps_of(cp, of_id(cp, "r"))._replace(executions=(one, again))
+    drawing = Drawing(axis_of(steps, steps.last, orphaned=False), steps, steps.last)
+    (group,) = groups_of(steps)
+    badges = drawing.row(Line(group), None).badges
+    assert [badge.text for badge in badges] == ["2 items", "interrupted once"]

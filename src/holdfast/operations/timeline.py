@@ -193,9 +193,18 @@ def _note(core: Core, info: CheckpointInfo) -> str:
         case Kind.REQUEST | Kind.CANCEL | Kind.PAUSE | Kind.RELEASE:
             return _signed(" ".join(word for word in (meta.action, meta.reason) if word), meta)
         case Kind.ROLLBACK:
-            why = "" if meta.rejected is None else f": {len(meta.rejected)} did not verify"
-            return _signed(f"to {info.parent_id or 'the beginning'}{why}", meta)
+            return _signed(f"to {info.parent_id or 'the beginning'}{why_back(meta)}", meta)
     return ""
+
+
+def why_back(meta: Meta) -> str:
+    """What did not verify, of an entry that says that the run went back; empty if that is none."""
+    told = [one for one in meta.rejected or () if isinstance(one, list) and len(one) == 3]
+    if not told:
+        return ""
+    seq, step, reason = told[-1]  # the oldest: the run is behind it
+    more = f", and {len(told) - 1:,} after it" if len(told) > 1 else ""
+    return f": {step or 'the checkpoint'} @{seq} did not verify ({reason}){more}"
 
 
 def _answered(core: Core, entry: Entry, meta: Meta) -> str:

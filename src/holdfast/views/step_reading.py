@@ -13,6 +13,7 @@ from holdfast.integrations.langgraph import layout
 from holdfast.kernel.pages import Found
 from holdfast.model import Entry, Kind, Status
 from holdfast.operations import answers
+from holdfast.operations.timeline import why_back
 from holdfast.views.step_names import left_behind, name_in_thread, not_started, split_key
 from holdfast.views.step_pending import Pending, begun_step
 from holdfast.views.steps import Attempt, Execution, Mark, Spell, Steps
@@ -337,9 +338,7 @@ class StepReader:
         text = " ".join(word for word in (meta.action, meta.reason) if word)
         if entry.kind == Kind.ROLLBACK:
             to = "the beginning" if entry.parent is None else f"@{entry.parent}"
-            text = f"went back to {to}"
-            if meta.rejected is not None:
-                text += f": {len(meta.rejected)} did not verify"
+            text = f"went back to {to}{why_back(meta)}"
             self._pending.clear()
             self._result = None
         elif entry.kind == Kind.CANCEL and meta.begun:

@@ -59,10 +59,12 @@ def _outcome(site: Site, run: ShownRun, steps: Steps) -> list[Card]:
             return [Card("Failure", [], error=error, trace=redacted(str(told.get("trace", ""))))]
     if steps.result is not None:
         return [_card("Result", site, run, steps.result)]
+    if run.info.status == "completed" and "nodes" in steps.structure:
+        return [_card("Result", site, run, None)]
     return []
 
 
-def _card(title: str, site: Site, run: ShownRun, seq: int) -> Card:
+def _card(title: str, site: Site, run: ShownRun, seq: int | None) -> Card:
     try:
         tree = legible(readable.to_json(_read(site, run, seq)))
     except CheckpointCorruptedError as error:
@@ -71,5 +73,9 @@ def _card(title: str, site: Site, run: ShownRun, seq: int) -> Card:
     return Card(title, fields, total - len(fields))
 
 
-def _read(site: Site, run: ShownRun, seq: int) -> Any:
+def _read(site: Site, run: ShownRun, seq: int | None) -> Any:
+    """What an entry has; without one, the final state of the run: the result of a graph."""
+    if seq is None:
+        found = site.cp.load(run.run_id)
+        return None if found is None else found.state
     return site.cp.core.journals.value(run.run_id, seq, as_data=True)

@@ -50,7 +50,7 @@ def notes_of(steps: Steps, *, orphaned: bool, died: bool) -> list[Note]:
         found.append(Note("orp" if died else "can", parts))
     for mark in steps.marks:
         if mark.kind == "rollback":
-            went = Part(f"The run {mark.text} at "), Part(at=to_datetime(mark.at))
+            went = Part("At "), Part(at=to_datetime(mark.at)), Part(f", the run {mark.text}")
             found.append(Note("can", (*went, Part("; what came after that was left behind."))))
     if steps.deleted:
         text = f"{words.plural(steps.deleted, 'entry')} of it were deleted; their steps are gone."

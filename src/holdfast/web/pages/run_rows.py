@@ -138,8 +138,9 @@ class Drawing:
         bad = sum(1 for one in group.members if one.status == "failed")
         if bad:
             many.append(Badge(f"{bad:,} failed", "bad" if group.status == "failed" else ""))
-        elif group.tries:
-            many.append(Badge(words.plural(group.tries, "retry"), "bad"))
+        elif retried := sum(_failures(one) for one in group.members):
+            many.append(Badge(words.plural(retried, "retry"), "bad"))
+        many += _interruptions(group.members)
         took = group.took
         return Row(
             f"g{line.run}-{group.name}",
@@ -237,11 +238,9 @@ def _short(one: Execution, group: Group) -> str:
 
 
 def _badges(one: Execution) -> Iterator[Badge]:
-    failed = sum(1 for attempt in one.tried if attempt.outcome == "failed")
-    if len(one.tried) > 1 and failed:
+    if len(one.tried) > 1 and _failures(one):
         yield Badge(f"{len(one.tried)} tries", "bad")
-    if any(attempt.outcome == "cut off" for attempt in one.tried):
-        yield Badge("cut off", "orp")
+    yield from _interruptions([one])
     if one.child:
         yield Badge("child run")
     if not one.current:
@@ -250,6 +249,18 @@ def _badges(one: Execution) -> Iterator[Badge]:
         yield Badge("answered" if one.status == "answered" else one.note.partition(":")[0])
     if one.kind == "damage":
         yield Badge("damaged", "bad")
+
+
+def _failures(one: Execution) -> int:
+    return sum(1 for attempt in one.tried if attempt.outcome == "failed")
+
+
+def _interruptions(members: Iterable[Execution]) -> Iterator[Badge]:
+    """How often a process died meanwhile: one crash may cut off several items."""
+    tried = (attempt for one in members for attempt in one.tried)
+    crashes = len({attempt.seq for attempt in tried if attempt.outcome == "cut off"})
+    if crashes:
+        yield Badge("interrupted " + ("once" if crashes == 1 else f"{crashes:,} times"), "orp")
 
 
 def _count(group: Group) -> Badge:

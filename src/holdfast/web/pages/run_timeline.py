@@ -40,6 +40,7 @@ class Timeline:
 
     rows: Sequence[Row]
     count: int  # of all rows
+    groups: int  # rows while nothing is unfolded
     first: int  # the place of the first one that is shown
     axis: Axis
     ticks: Sequence[Tick]
@@ -81,6 +82,7 @@ def timeline_of(site: Site, run: ShownRun, *, first: int | None = None) -> Timel
     return Timeline(
         rows,
         len(lines),
+        len(groups),
         first,
         axis,
         axis.ticks(),

@@ -65,8 +65,8 @@ const line = (label, color, values) => ({ label, color, values, draw: "line" });
 const CHARTS = {
   runs: () => ({
     series: [
-      bar("started", "--run-b", column("started"), { side: -1 }),
-      bar("completed", "--ok-b", column("completed"), { side: 1 }),
+      bar("starts", "--run-b", column("started"), { side: -1 }),
+      bar("completions", "--ok-b", column("completed"), { side: 1 }),
     ],
   }),
   times: () => ({
