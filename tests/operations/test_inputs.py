@@ -20,6 +20,7 @@ from holdfast.stores.sqlite.store import SQLiteStore
     ("wrong", "hint"),
     [
         ({"duration": math.nan}, "duration must be a finite"),
+        ({"duration": 10**400}, "duration must be a finite"),
         ({"duration": "2"}, "duration must be a finite"),
         ({"step_index": "3"}, "step_index must be an int"),
         ({"iteration": 1.5}, "iteration must be an int"),

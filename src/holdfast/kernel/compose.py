@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Literal
 
 from holdfast.checkpoint import CheckpointInfo
@@ -189,9 +190,13 @@ def _whole(what: str, value: object) -> int:
 
 def _seconds(value: object) -> float:
     """A float that every store returns unchanged: SQLite makes 1.0 of 1, and NULL of NaN."""
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"duration must be a finite number of seconds, not {value!r}")
-    return float(value)
+    seconds = math.nan
+    if isinstance(value, int | float):
+        with suppress(OverflowError):
+            seconds = float(value)
+    if not math.isfinite(seconds):
+        raise ValueError(f"duration must be a finite number of seconds, not {value!r:.50}")
+    return seconds
 
 
 def rollback_to(target: Entry | None, facts: Mapping[str, Any] | None = None) -> Draft:
