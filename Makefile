@@ -25,7 +25,7 @@ EVERY_PYTHON := tests/codec tests/golden tests/kernel tests/operations/test_inpu
 # The tests start hundreds of processes that import holdfast: compile it once, not in each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo quick test coverage test-pythons test-extras lint format lock dist bench bench-quick screenshots crash docs tools collect clean
+.PHONY: help demo quick test coverage test-pythons test-extras lint format lock dist bench bench-quick screenshots crash docs site tools collect clean
 
 help:  ## what there is
 	@sed -nE 's/^([a-z-]+):.*##/\1/p' $(MAKEFILE_LIST) | while read -r name what; do printf '%-14s%s\n' "$$name" "$$what"; done
@@ -125,7 +125,11 @@ crash: $(VENV)/tools tools  ## the long fault programme: hours; PARTS="power byt
 
 docs: $(VENV)/tools  ## run every example in the docs, and build the site in site/; it needs no network
 	$(PYTEST) -n $(WORKERS) tests/test_docs.py
+	@$(MAKE) --no-print-directory site
+
+site: $(VENV)/tools  ## only build the site in site/
 	$(BIN)/python -m website.build
+	@echo "open site/index.html"
 
 tools:  # what the tests need besides Python; they start servers of their own
 	@missing=""; \

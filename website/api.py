@@ -6,6 +6,7 @@ async callers. What a page shows comes from `__all__`, or from the names that ar
 
 from __future__ import annotations
 
+import ast
 import enum
 import importlib
 import inspect
@@ -14,7 +15,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Final, get_overloads
+from typing import Any, Final, ForwardRef, get_origin, get_overloads
 
 import holdfast
 import holdfast.errors
@@ -29,6 +30,7 @@ class Page:
     title: str
     module: str
     names: tuple[str, ...] = ()  # none: all in `__all__`
+    first: tuple[str, ...] = ()  # of them, what users begin with
 
 
 _ENGINE: Final = (
@@ -46,14 +48,18 @@ _KEYS: Final = (
     *("Keyring", "SigningKey", "TrustedKeys", "Secret", "environment_secrets"),
     *("Anchor", "check_attestation"),
 )
+_WORKFLOW: Final = (
+    *("step", "workflow", "for_each", "parallel", "branch", "ask", "approve", "sleep"),
+    *("command", "read_run", "Retry", "Step", "Workflow"),
+)
 PAGES: Final = (
     Page("engine", "The engine", "holdfast", _ENGINE),
     Page("checkpointer", "Checkpointers", "holdfast", _CHECKPOINTER),
     Page("keys", "Keys, secrets, anchors", "holdfast", _KEYS),
     Page("opening", "Opening stores", "holdfast", _STORES),
-    Page("workflow", "holdfast.workflow", "holdfast.workflow"),
-    Page("graph", "holdfast.graph", "holdfast.graph"),
-    Page("pipeline", "holdfast.pipeline", "holdfast.pipeline"),
+    Page("workflow", "holdfast.workflow", "holdfast.workflow", first=_WORKFLOW),
+    Page("graph", "holdfast.graph", "holdfast.graph", first=("Graph", "END", "CompiledGraph")),
+    Page("pipeline", "holdfast.pipeline", "holdfast.pipeline", first=("Pipeline",)),
     Page("events", "holdfast.events", "holdfast.events"),
     Page("errors", "Errors", "holdfast.errors"),
     Page("evidence", "holdfast.evidence", "holdfast.evidence"),
@@ -71,7 +77,9 @@ PAGES: Final = (
         for name in ("maverick", "iamodules", "flowgraph")
     ),
 )
+_KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 _WIDTH: Final = 88
+_OPTIONS: Final = re.compile(r"Unpack\[(\w+)\]")
 _NAMED: Final = re.compile(r"(?<!\[)`([A-Z]\w+)`")
 
 
@@ -97,7 +105,8 @@ def pages() -> Iterator[tuple[str, str]]:
 def names_of(page: Page) -> list[str]:
     """What can be imported from a page's module, in the page's order."""
     exported = importlib.import_module(page.module).__all__ if not page.names else ()
-    return list(page.names or sorted(exported, key=lambda name: (name[0].islower(), name)))
+    rest = sorted(set(exported) - {*page.first}, key=lambda name: (name[0].islower(), name))
+    return list(page.names or (*page.first, *rest))
 
 
 def homes() -> dict[int, Page]:
@@ -135,12 +144,28 @@ def _of_name(name: str, value: Any, module: str) -> Iterator[str]:
     yield f"## {name} {{ #{name} }}"
     if inspect.isclass(value):
         yield from _of_class(name, value)
-    elif callable(value):
+    elif callable(value) and get_origin(value) is None:
         yield from _of_function(name, value)
     else:
-        yield f"```python\nfrom {module} import {name}\n```"
-        if (text := _own_doc(value)) is not None:
-            yield text
+        yield _fenced(f"from {module} import {name}")
+        yield _text(_written_below(module, name) or "")
+
+
+def _written_below(module: str, name: str) -> str | None:
+    """The docstring that stands below a constant, wherever it is imported from."""
+    nodes = ast.parse(inspect.getsource(importlib.import_module(module))).body
+    body = [each for one in nodes for each in (one.body if isinstance(one, ast.If) else [one])]
+    for node, below in zip(body, [*body[1:], None], strict=True):
+        match node, below:
+            case ast.ImportFrom(module=str(source), names=names), _:
+                if found := [one.name for one in names if (one.asname or one.name) == name]:
+                    return _written_below(source, found[0])
+            case (
+                ast.Assign(targets=[ast.Name(id=given)]) | ast.AnnAssign(target=ast.Name(id=given)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ) if given == name:
+                return text
+    return None
 
 
 def _of_class(name: str, value: type) -> Iterator[str]:
@@ -191,6 +216,22 @@ def _of_function(name: str, value: Any) -> Iterator[str]:
     if texts:
         yield _fenced("\n\n".join(texts))
     yield _text(value.__doc__ or "")
+    yield from _options(value, texts)
+
+
+def _options(value: Any, texts: list[str]) -> Iterator[str]:
+    """What `**options` may be: each with its type, and its default as the function has it."""
+    for kind in sorted({*_OPTIONS.findall("\n".join(texts))}):
+        options = inspect.unwrap(value).__globals__[kind]
+        has = inspect.signature(value).parameters
+        given = [
+            has[name] if name in has else inspect.Parameter(name, _KEYWORD, annotation=annotation)
+            for name, annotation in options.__annotations__.items()
+        ]
+        lines = "\n".join(f"* `{_parameter(each)}`" for each in given)
+        yield f"Options (`{kind}`):\n\n{lines}"
+        if more := _text((options.__doc__ or "").partition("\n")[2]):
+            yield more
 
 
 def _signature(value: Any) -> inspect.Signature | None:
@@ -238,12 +279,16 @@ def _returned(signature: inspect.Signature) -> str:
 
 
 def _type(annotation: Any) -> str:
+    if isinstance(annotation, ForwardRef):
+        return annotation.__forward_arg__
     if isinstance(annotation, str):
         return annotation
     return inspect.formatannotation(annotation).replace("holdfast.", "")
 
 
 def _default(value: Any) -> str:
+    if value is ...:
+        return "..."
     if inspect.isroutine(value) or inspect.isclass(value):
         return str(value.__name__)
     if isinstance(value, enum.Enum):
@@ -254,11 +299,6 @@ def _default(value: Any) -> str:
 
 def _fenced(text: str) -> str:
     return f"```python\n{text}\n```"
-
-
-def _own_doc(value: Any) -> str | None:
-    """The docstring of an object, unless it is only its type's."""
-    return None if value.__doc__ in (None, type(value).__doc__) else _text(value.__doc__)
 
 
 def _text(doc: str) -> str:

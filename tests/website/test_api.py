@@ -52,3 +52,22 @@ def test_operations_are_not_shown_as_what_they_are_made_of(pages: dict[str, str]
     for made in (Operation, Iteration):
         assert made.__name__ + "(" not in pages["checkpointer.md"]
     assert "core:" not in pages["checkpointer.md"]
+
+
+def test_a_page_begins_with_what_users_begin_with(pages: dict[str, str]) -> None:
+    names = re.findall(r"(?m)^## (\w+) ", pages["workflow.md"])
+    assert names[:3] == ["step", "workflow", "for_each"]
+
+
+def test_no_entry_is_empty(pages: dict[str, str]) -> None:
+    for path, text in pages.items():
+        for section in re.split(r"(?m)^## ", text)[1:]:
+            head, _, body = section.partition("\n")
+            said = re.sub(r"(?s)```python\n.*?```", "", body).strip()
+            assert said, (path, head)
+
+
+def test_options_are_listed_with_types_and_defaults(pages: dict[str, str]) -> None:
+    section = pages["workflow.md"].partition("\n## for_each ")[2].partition("\n## ")[0]
+    assert "* `concurrency: int | None = 10`" in section
+    assert "how many items are worked on at once" in section

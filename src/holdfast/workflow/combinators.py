@@ -167,7 +167,13 @@ class ForEach(Effect[R_co]):
 
 
 class ForEachOptions(TypedDict, total=False):
-    """Options of `for_each`."""
+    """Options of `for_each`.
+
+    - `name`: what the run's record calls it; by default `do` has the name.
+    - `concurrency`: how many items are worked on at once; None: all.
+    - `retry`, `timeout`, `run_on`: of the work on one item, as for a `@step`.
+    - `outputs`: the files that the work on one item writes, as a function of its result.
+    """
 
     name: str | None
     concurrency: int | None

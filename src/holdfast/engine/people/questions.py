@@ -30,6 +30,7 @@ class Fails(Enum):
 
 
 FAIL: Final = Fails.FAIL
+"""The default of a question that has none: if nobody answers in time, its step fails."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from holdfast.engine.walking.states import revived
 from holdfast.migrations import Migrations
 
 END: Final = "__end__"
+"""Where a flow ends: the target of its last edge."""
 
 Merge = Callable[[Any, dict[str, Any]], Any]
 
