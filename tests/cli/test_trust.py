@@ -55,7 +55,8 @@ def test_what_is_logged_about_hostile_names_is_harmless(cli: Cli) -> None:
     )
     assert cli("run", "./jobs.py:claims", "--run-id", "\u202eclaims").code == 0
     Path("out.txt").unlink()
-    command = [sys.executable, "-m", "holdfast", "resume", "\u202eclaims", "--flow", "jobs:claims"]
+    resume = ["resume", "\u202eclaims", "--flow", "jobs:claims", "--json"]
+    command = [sys.executable, "-m", "holdfast", *resume]
     done = run_process(command, capture_output=True, check=True)
     assert "warning: \\u202eclaims@1: verification failed" in done.stderr
     assert "\u202e" not in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from holdfast.views.commands import answer_form
 from tests.cli.conftest import Cli
 
 FLOWS = """
+from pathlib import Path
+
 from holdfast.workflow import ask, step, workflow
 
 
@@ -43,6 +46,14 @@ async def forgetful() -> int:
 @workflow("unstorable")
 async def unstorable() -> None:
     await step("make").python(object)
+
+
+@workflow("many")
+async def many() -> None:
+    await step("write").python(Path("out.txt").write_text, args=("aa",)).outputs("out.txt")
+    for n in range(3):
+        await double(n)
+    raise ValueError("stop")
 
 
 @workflow("sure")
@@ -150,3 +161,19 @@ def test_doctor_names_the_store_in_its_advice(cli: Cli) -> None:
     cli("submit", "jobs:etl", "-i", "day=1", "--run-id", "a", "--store", "other.db")
     found = cli("doctor", "--store", "other.db").out
     assert "Start one: holdfast worker --flow=MODULE:NAME --store=other.db\n" in found
+
+
+def test_a_claim_that_fails_many_checkpoints_is_told_once(
+    mine: Cli, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine("run", "mine:many", "--run-id", "r")
+    Path("out.txt").write_text("bb")
+    done = mine("resume", "r", "--flow", "mine:many")
+    digests = [hashlib.sha256(text).hexdigest()[:12] for text in (b"bb", b"aa")]
+    why = "verification failed: out.txt has the digest {}…, not {}… (claim: ".format(*digests)
+    assert f"! 4 steps (r@1 to r@4) run again: {why}" in done.err
+    assert done.err.count("verification failed") == 1
+    assert "verification failed" not in caplog.text, "the event says it"
+    Path("out.txt").write_text("cc")
+    mine("resume", "r", "--flow", "mine:many", "--json")
+    assert caplog.text.count("verification failed") == 1

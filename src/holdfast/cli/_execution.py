@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -78,6 +79,9 @@ async def _stream(
     if not session.json:
         _show.say(f"store: {_show.clean(masked(session.url))}", "dim", err=True)
     failed = False
+    log = logging.getLogger("holdfast.evidence")
+    if not session.json:
+        log.addFilter(_is_no_rejection)
     try:
         async with (
             Engine(
@@ -96,7 +100,13 @@ async def _stream(
         if not failed or click.get_current_context().meta.get("holdfast.debug"):
             raise
     finally:
+        log.removeFilter(_is_no_rejection)
         printer.close()
+
+
+def _is_no_rejection(record: logging.LogRecord) -> bool:
+    """Whether the log says what no event says, too."""
+    return not hasattr(record, "rejected")
 
 
 class EventPrinter:
@@ -110,6 +120,7 @@ class EventPrinter:
         self._running_step = LiveLine()
         self._failed_step: str | None = None
         self._asked: set[str] = set()
+        self._rejected: list[ev.CheckpointRejected] = []  # for one reason, and not printed yet
 
     def print(self, event: Event, core: Core) -> None:
         """Print one event. Only the run's own events decide the exit code."""
@@ -122,6 +133,12 @@ class EventPrinter:
             click.echo(_show.to_json(event.to_dict()))
             sys.stdout.flush()
             return
+        if isinstance(event, ev.CheckpointRejected):
+            if any(one.reason != event.reason for one in self._rejected[-1:]):
+                self._say_rejected()
+            self._rejected.append(event)
+            return
+        self._say_rejected()
         line, style = in_a_line(event)
         if own and isinstance(event, ev.QuestionAsked):
             self._asked.add(event.question)
@@ -161,9 +178,22 @@ class EventPrinter:
         retry = self._again(name="retry")
         _show.say(f"when the cause is fixed, continue it with: {retry}", err=True)
 
+    def _say_rejected(self) -> None:
+        """The checkpoints that were rejected for one reason, in one line."""
+        found, self._rejected = self._rejected, []
+        if not found:
+            return
+        newest, oldest = found[0], found[-1]
+        line, style = in_a_line(newest)
+        if newest is not oldest:
+            places = f"{oldest.checkpoint_id} to {newest.checkpoint_id}"
+            line = f"! {len(found):,} steps ({places}) run again: {newest.reason}"
+        self._say(line if newest.run_id == self.run_id else f"  {line}", style)
+
     def close(self) -> None:
         """Remove the line of the running step."""
         if not self._session.json:
+            self._say_rejected()
             self._running_step.clear()
 
 

@@ -124,7 +124,8 @@ def _refuted(claim: Evidence, digest: str) -> Evidence:
     from holdfast.evidence import failed
 
     found = claim.noted()
-    words = f"{claim.expected['path']} has the digest {digest}, not {claim.facts['digest']}"
+    claimed = str(claim.facts["digest"])
+    words = f"{claim.expected['path']} has the digest {digest[:12]}…, not {claimed[:12]}…"
     found.judge(failed(words)._replace(evidence=claim.digest))
     return found
 

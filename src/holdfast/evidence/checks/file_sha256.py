@@ -86,7 +86,7 @@ def _found(claim: ExpectedFile, context: Context) -> Verdict:
         raced = error.errno in (errno.ELOOP, errno.EAGAIN)
         return inconclusive(f"{path}: {error.strerror or error}", transient=raced)
     if found != claim.sha256:
-        return failed(f"{path} has the digest {found}, not {claim.sha256}")
+        return failed(f"{path} has the digest {found[:12]}…, not {claim.sha256[:12]}…")
     return verified()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo
@@ -137,8 +137,8 @@ class Checker:
                 undecided = VerificationError(name, standing.against)
                 break
             if standing.against:
-                _tell_rejected(entry, standing)
                 rejected.append((entry, standing))
+        _tell_rejected(rejected)
         self._record(look, standings)
         if undecided is not None:
             raise undecided
@@ -158,8 +158,7 @@ class Checker:
                     break
                 standing = self._check_known(known, undecided=False)
                 if standing.holds:
-                    for one, why in rejected:
-                        _tell_rejected(one, why)
+                    _tell_rejected(rejected)
                     return Found(entry, rejected)
                 if standing.status is not VerificationStatus.FAILED:
                     break  # what is known of it from before decides
@@ -214,9 +213,13 @@ class Checker:
         return verdict.status is not VerificationStatus.INCONCLUSIVE or not nobody_looked
 
 
-def _tell_rejected(entry: Entry, why: Standing) -> None:
-    said = (entry.run, entry.seq, why.reason)
-    _log.warning("%s@%d: %s", *said, extra=about(entry.run, entry.step))
+def _tell_rejected(rejected: Sequence[tuple[Entry, Standing]]) -> None:
+    """Log which checkpoints, newest first, were rejected: once for all that have a reason in common."""
+    for reason, found in groupby(rejected, lambda one: one[1].reason):
+        entries = [entry for entry, _ in found]
+        places = dict.fromkeys(checkpoint_id(e.run, e.seq) for e in (entries[-1], entries[0]))
+        told = about(entries[0].run, entries[0].step) | {"rejected": len(entries)}
+        _log.warning("%s: %s", " to ".join(places), reason, extra=told)
 
 
 def intact_branch(core: Core, run: str) -> tuple[list[Entry], list[CheckpointCorruptedError]]:
