@@ -177,3 +177,20 @@ def test_a_claim_that_fails_many_checkpoints_is_told_once(
     Path("out.txt").write_text("cc")
     mine("resume", "r", "--flow", "mine:many", "--json")
     assert caplog.text.count("verification failed") == 1
+
+
+def test_a_directory_that_is_no_store_names_the_database_in_it(cli: Cli) -> None:
+    cli("run", "jobs:etl", "-i", "day=1", "--run-id", "a", "--store", "runs.db")
+    done = cli("runs", "--store", ".")
+    assert done.code == Exit.NOT_FOUND
+    assert "holds no files of holdfast; did you mean --store runs.db?" in done.err
+    cli("run", "jobs:etl", "-i", "day=1", "--run-id", "a", "--store", "files/")
+    assert cli("runs", "--store", "files/").code == 0
+
+
+def test_words_of_other_programs_and_wrong_places_lead_to_commands(cli: Cli) -> None:
+    for words, right in (("inbox", "questions"), ("log", "show"), ("status a", "show")):
+        assert f"did you mean {right!r}?" in cli(*words.split()).err
+    cli("run", "jobs:etl", "-i", "day=1", "--run-id", "a")
+    assert "see them with: holdfast show a" in cli("diff", "a", "1", "99").err
+    assert "holdfast show a" in cli("retry", "a").err

@@ -5,6 +5,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -38,6 +40,7 @@ def _debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 OWNER: Final = "HOLDFAST_OWNER"
 """The environment's owner: commands see and change only the runs of this one."""
 
+_LOOKED_AT: Final = 100  # files of a directory that is no store
 _COMMON: Final = (
     click.Option(["--store"], metavar="URL", help="The store, by URL or path."),
     click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of tables."),
@@ -136,6 +139,8 @@ class Session:
         with SyncCheckpointer(store, **options) as checkpointer:
             if not new and not checkpointer.store.exists():
                 raise _no_store(checkpointer.store.url)
+            if not new:
+                _refuse_other_directory(local_path(self.url), checkpointer)
             checkpointer.core.journals.keep_coded()
             yield checkpointer
 
@@ -222,6 +227,16 @@ def _store_of(own: "StoreLike") -> Store:
     from holdfast.engine.door import open_checkpointer
 
     return open_checkpointer(own).checkpointer.store
+
+
+def _refuse_other_directory(path: Path | None, cp: SyncCheckpointer) -> None:
+    """Raise for a directory that nothing was ever saved in; a database may lie in it."""
+    if path is None or not path.is_dir() or (path / ".lock").exists() or cp.store.runs(limit=1):
+        return
+    names = sorted(islice(path.glob("*.db"), _LOOKED_AT))
+    near = next((one for one in names if one.is_file() and has_journal(one)), None)
+    lead = f"; did you mean --store {near}?" if near else ", and no runs"
+    raise NotFoundError(_show.clean(f"the directory {path} holds no files of holdfast{lead}"))
 
 
 def _no_store(where: str) -> NotFoundError:

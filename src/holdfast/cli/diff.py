@@ -6,6 +6,7 @@ from holdfast.cli import _show
 from holdfast.cli._options import option
 from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
+from holdfast.errors import CheckpointNotFoundError
 from holdfast.views.comparing import compare
 
 _COLOURS = {"add": "green", "remove": "red", "replace": "yellow"}
@@ -29,7 +30,11 @@ def command(session: Session, run: str, a: str, b: str, patch: bool) -> None:
     with session.opened() as cp:
         info = find_run(cp, run)
         places = [find_place(cp, info.run_id, where) for where in (a, b)]
-        found = compare(cp, info, *places)
+        try:
+            found = compare(cp, info, *places)
+        except CheckpointNotFoundError as error:
+            error.add_note(f"see them with: {session.commands.line('show', info.run_id)}")
+            raise
     if patch:
         _show.print_json(found.diff.patch)
         return

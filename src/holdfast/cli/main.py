@@ -72,10 +72,12 @@ _ELSEWHERE: Final = {  # what other programs call it
     "list": "runs",
     "ls": "runs",
     "ps": "runs",
-    "status": "runs",
+    "status": "show",
     "info": "show",
     "inspect": "show",
     "history": "show",
+    "inbox": "questions",
+    "log": "show",
     "logs": "watch",
     "tail": "watch",
     "follow": "watch",
@@ -121,6 +123,8 @@ class Commands(click.Group):
         from holdfast.views.words import meant
 
         right = _ELSEWHERE.get(wrong.lower())
+        if wrong.lower() == "status" and len(args) == 1:
+            right = "runs"  # of all
         lead = f"; did you mean {right!r}?" if right else meant(wrong, self.list_commands(ctx))
         raise click.UsageError(f"there is no command {wrong!r}{lead}", ctx)
 

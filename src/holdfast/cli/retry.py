@@ -65,7 +65,7 @@ def command(
     if its flow is unknown.
     """
     with session.opened() as cp:
-        found = _named(cp, runs) if runs else _all(cp, of, since, error)
+        found = _named(session, cp, runs) if runs else _all(cp, of, since, error)
         source = continuing.source_of(cp, found[0].info.run_id) if len(runs) == 1 else None
     if dry_run or not found:
         _preview(session, found)
@@ -95,13 +95,14 @@ def command(
         raise SystemExit(Exit.FAILED)
 
 
-def _named(cp: SyncCheckpointer, runs: Sequence[str]) -> list[FailedRun]:
+def _named(session: Session, cp: SyncCheckpointer, runs: Sequence[str]) -> list[FailedRun]:
     found = []
     for text in runs:
         info = find_run(cp, text)
         threads.refuse(info)
         if info.status != "failed":
-            raise RefusedError(f"run {info.run_id!r} is {info.status}, and did not fail")
+            look = f"look at it with: {session.commands.line('show', info.run_id)}"
+            raise RefusedError(f"run {info.run_id!r} is {info.status}, and did not fail; {look}")
         found.append(FailedRun(info, failure_of(cp, info)))
     return found
 
