@@ -228,8 +228,8 @@ def _options(value: Any, texts: list[str]) -> Iterator[str]:
             has[name] if name in has else inspect.Parameter(name, _KEYWORD, annotation=annotation)
             for name, annotation in options.__annotations__.items()
         ]
-        lines = "\n".join(f"* `{_parameter(each)}`" for each in given)
-        yield f"Options (`{kind}`):\n\n{lines}"
+        yield f"Options (`{kind}`):"
+        yield _fenced("\n".join(map(_parameter, given)))
         if more := _text((options.__doc__ or "").partition("\n")[2]):
             yield more
 

@@ -69,5 +69,5 @@ def test_no_entry_is_empty(pages: dict[str, str]) -> None:
 
 def test_options_are_listed_with_types_and_defaults(pages: dict[str, str]) -> None:
     section = pages["workflow.md"].partition("\n## for_each ")[2].partition("\n## ")[0]
-    assert "* `concurrency: int | None = 10`" in section
+    assert "\nconcurrency: int | None = 10\n" in section
     assert "how many items are worked on at once" in section
