@@ -226,7 +226,7 @@ def test_a_digest_and_a_size_are_said(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a")
     evidence = claim("file_sha256", path="a", sha256=sha256(b"b"))
     assert status(EvidenceVerifier(tmp_path), evidence) == FAILED
-    assert sha256(b"a") in (evidence.verification_error or "")
+    assert sha256(b"a")[:12] in (evidence.verification_error or "")
 
 
 def test_why_a_database_can_not_be_asked_is_said_by_its_code() -> None:
