@@ -1,1 +1,1 @@
-"""The documentation site: `make docs` builds it in site/, without a network."""
+"""The documentation site: `make site` builds it in site/, without a network."""
