@@ -26,6 +26,7 @@ from holdfast.engine.run.failures import describe
 from holdfast.engine.stream import Stream
 from holdfast.errors import StepFailedError
 from holdfast.kernel.core import Core
+from holdfast.logs import logger
 from holdfast.urls import masked
 from holdfast.views import words
 from holdfast.views.errors import as_options
@@ -79,7 +80,7 @@ async def _stream(
     if not session.json:
         _show.say(f"store: {_show.clean(masked(session.url))}", "dim", err=True)
     failed = False
-    log = logging.getLogger("holdfast.evidence")
+    log = logger("holdfast.evidence")
     if not session.json:
         log.addFilter(_is_no_rejection)
     try:
