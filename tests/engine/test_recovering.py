@@ -312,7 +312,7 @@ async def test_deadlines_that_can_not_be_looked_at_do_not_stop_recovering(
         raise hf.CheckpointLoadError("*", "no route to host")
 
     async with hf.Engine(url) as engine:
-        monkeypatch.setattr(requests, "_all_open", fail)
+        monkeypatch.setattr(requests, "all_open", fail)
         assert await engine.recover(slow) == {"r0": 10, "r1": 20, "r2": 30}
 
 
