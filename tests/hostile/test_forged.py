@@ -10,7 +10,7 @@ from typing import Any
 
 import ormsgpack
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.codec.meta import Key, Meta
@@ -137,6 +137,8 @@ def edited(one: Forged, edit: Edit) -> Forged:
 
 
 @given(st.sampled_from([life.run for life in LIVES]), st.integers(0, 5), st.integers(0, 30), edits)
+@example("back", 0, 1, ("duration", 1.8e302))
+@example("back", 0, 1, ("duration", -1.8e302))
 @settings(
     max_examples=examples(40),
     deadline=None,

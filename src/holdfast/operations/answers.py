@@ -159,7 +159,7 @@ def _too_early(core: Core, question: Entry) -> str:
     stored = core.journals.value(question.run, question.seq, question, as_data=True)
     match stored:
         case {"within": int() | float() as within}:
-            due = question.at + int(within * 1e6)
+            due = question.at + int(max(0, min(within, 1e12)) * 1e6)  # or forged
         case {"deadline": int() as due}:
             pass
         case _:

@@ -147,7 +147,7 @@ class StepReader:
                 self._next = [str(step) for step in Meta(entry).next_steps]
         start = None
         if entry.duration is not None:
-            start = entry.at - round(entry.duration * 1e6)
+            start = entry.at - round(max(0, min(entry.duration, entry.at / 1e6)) * 1e6)  # or forged
         elif pending is not None and pending.begun is not None:
             start = pending.begun.at
         attempts: list[Attempt] = []
