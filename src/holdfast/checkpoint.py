@@ -308,9 +308,8 @@ class RunInfo(NamedTuple):
 
 
 class Stats(NamedTuple):
-    """What one run, or a whole store, holds."""
+    """What one run, or a whole store, holds; how many runs there are, `count_runs` says."""
 
-    runs: int  # that have a checkpoint
     checkpoints: int
     state_bytes: int  # as if each state were stored whole
     stored_bytes: int  # what they take

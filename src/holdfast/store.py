@@ -118,7 +118,6 @@ class RunFilter(NamedTuple):
 class StoreStats(NamedTuple):
     """Totals over the live checkpoints (`CARRY_STATE`, size > 0), without hidden journals."""
 
-    runs: int
     checkpoints: int
     state_bytes: int  # as if each state were stored whole and uncompressed
     stored_bytes: int  # the size of their bodies

@@ -94,6 +94,17 @@ def test_help_imports_no_more_than_it_needs() -> None:
     assert imported == ["holdfast.errors", "holdfast.cli", "holdfast.cli.main"]
 
 
+def test_counting_does_not_import_what_executes_runs(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    program = (
+        "import sys; from holdfast.cli.main import holdfast\n"
+        "holdfast(['stats'], standalone_mode=False)\n"
+        "print({'asyncio', 'holdfast.engine.program', 'holdfast.integrations'} & {*sys.modules})"
+    )
+    done = run_process([sys.executable, "-c", program], capture_output=True, check=True)
+    assert "checkpoints" in done.stdout
+    assert done.stdout.endswith("\nset()\n")
+
+
 def test_it_is_a_module_too_and_knows_its_version() -> None:
     done = run_process(
         [sys.executable, "-m", "holdfast", "--version"], capture_output=True, check=True

@@ -240,7 +240,6 @@ def test_the_same_calls_without_a_binding_are_noticed(tmp_path: Path) -> None:
 
 def test_numbers_count_the_owners_own_runs_only(two: Two) -> None:
     with hf.SyncCheckpointer(two.store, owner="ann") as ann, hf.SyncCheckpointer(two.store) as all_:
-        assert 2 * ann.stats().runs == all_.stats().runs
         assert 2 * ann.stats().checkpoints == all_.stats().checkpoints
         assert {name: 2 * n for name, n in ann.count_runs().items()} == all_.count_runs()
         since = datetime.now(UTC) - timedelta(hours=1)

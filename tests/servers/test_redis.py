@@ -142,7 +142,7 @@ def test_a_run_expires_with_all_that_belongs_to_it_and_leaves_the_list(admin: Ad
         kept = pass_time(admin, url)
         assert not any(key.endswith(b"gone") for key in kept)
         assert [head.run for head in store.runs()] == ["stays"]
-        assert store.stats().runs == 1
+        assert store.stats().checkpoints == 1
         assert store.read("gone") == store.read(verdict_journal("gone")) == []
         assert len(store.read(verdict_journal("stays"))) == 1
         assert len(store.read(thread_journal("t"))) == 1
@@ -500,7 +500,7 @@ def test_runs_are_listed_in_order_however_they_fall_into_shards(store: Store) ->
     while page := store.runs(after=found[-1] if found else "", limit=250):
         found += [head.run for head in page]
     assert found == names
-    assert store.stats().runs == 0  # they carry no state
+    assert store.stats().checkpoints == 0  # they carry no state
 
 
 def test_a_unix_socket_is_as_good() -> None:

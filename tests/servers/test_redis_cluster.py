@@ -70,7 +70,7 @@ def test_runs_are_spread_over_the_members_and_listed_together(
     assert store.append([entry(run, 0, b"x") for run in RUNS]) == [True] * len(RUNS)
     assert all(keys(member, url) for member in cluster.members)
     assert [head.run for head in store.runs()] == sorted(RUNS)
-    assert store.stats().runs == len(RUNS)
+    assert store.stats().checkpoints == len(RUNS)
 
 
 def test_who_knows_where_slots_were_finds_where_they_are(

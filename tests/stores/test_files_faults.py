@@ -144,7 +144,7 @@ def test_a_read_only_file_system_can_be_read(
         monkeypatch.setattr(os, "open", read_only)
         assert len(reader.read("run")) == 1
         assert len(reader.runs()) == 1
-        assert reader.stats().runs == 0
+        assert reader.stats().checkpoints == 0
         with pytest.raises(StoreError, match="Read-only"):
             reader.append([entry("new", 0)])
 

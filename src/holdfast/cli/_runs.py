@@ -18,8 +18,7 @@ from holdfast.model import OF_CHILD
 from holdfast.operations.children import parent_run
 from holdfast.operations.listing import info_of
 from holdfast.store import RunFilter
-from holdfast.views import runs as views
-from holdfast.views import threads, words
+from holdfast.views import words
 from holdfast.views.errors import NotFoundError
 
 _CANDIDATES: Final = 10
@@ -79,10 +78,12 @@ def _outermost(
     cp: SyncCheckpointer, runs: Iterable[RunInfo], most: int | None = None
 ) -> list[RunInfo]:
     """At most so many of the runs that are no child runs; of child runs alone, the outer ones."""
+    from holdfast.views.threads import is_subgraph
+
     within: list[RunInfo] = []
     found: list[RunInfo] = []
     for run in runs:
-        is_within = OF_CHILD in run.run_id or threads.is_subgraph(run)
+        is_within = OF_CHILD in run.run_id or is_subgraph(run)
         (within if is_within else found).append(run)
         if len(found) == most:
             break
@@ -104,6 +105,8 @@ def is_signed(session: Session, run: str) -> bool:
 
 def find_place(cp: SyncCheckpointer, run: str, where: str) -> str:
     """The id of a checkpoint, given by seq, as RUN@SEQ, or by the step it was saved after."""
+    from holdfast.views import runs as views  # imports much of the engine
+
     return views.find_place(cp, run, where, find_run)
 
 

@@ -42,7 +42,7 @@ from holdfast.model import (
 )
 from holdfast.store import ANY_HEAD, PAGE, Behind, RunFilter, Store, StoreStats
 
-_NOTHING: Final = StoreStats(0, 0, 0, 0, None, None)
+_NOTHING: Final = StoreStats(0, 0, 0, None, None)
 _OF_OWNERS: Final = (THREADS, ALIASES, VERDICTS)
 
 
@@ -351,7 +351,6 @@ def _together(one: StoreStats, other: StoreStats) -> StoreStats:
     oldest = [each for each in (one.oldest, other.oldest) if each is not None]
     newest = [each for each in (one.newest, other.newest) if each is not None]
     return StoreStats(
-        one.runs + other.runs,
         one.checkpoints + other.checkpoints,
         one.state_bytes + other.state_bytes,
         one.stored_bytes + other.stored_bytes,

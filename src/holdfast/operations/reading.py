@@ -223,13 +223,13 @@ def _info(journals: Journals, found: Found) -> CheckpointInfo | None:
 
 
 def stats(core: Core, run_id: str | None = None) -> Stats:
-    """Counts and bytes of one run, or of everything in the store."""
+    """Checkpoints and bytes of one run, or of everything in the store."""
     if run_id is not None:
         check_id("run_id", run_id)
     with outages_named(run_id):
         totals = core.journals.store.stats(run_id)
-    oldest, newest = (None if at is None else to_datetime(at) for at in totals[4:])
-    return Stats(*totals[:4], oldest, newest)
+    oldest, newest = (None if at is None else to_datetime(at) for at in totals[3:])
+    return Stats(*totals[:3], oldest, newest)
 
 
 def diff(core: Core, run_id: str, a: int | str, b: int | str) -> Diff:

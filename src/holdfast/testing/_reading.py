@@ -18,11 +18,11 @@ class ReadingContract:
         for run in ("Run", "ru", "run2", "run ", "%", "*", "../run"):
             assert store.read(run) == []
             assert store.last(run) is None
-            assert store.stats(run) == StoreStats(0, 0, 0, 0, None, None)
+            assert store.stats(run) == StoreStats(0, 0, 0, None, None)
 
     def test_an_empty_store_is_empty(self, store: Store) -> None:
         assert store.runs() == []
-        assert store.stats() == StoreStats(0, 0, 0, 0, None, None)
+        assert store.stats() == StoreStats(0, 0, 0, None, None)
 
     def test_read_pages_from_either_end(self, store: Store) -> None:
         store.append([entry("run", seq) for seq in range(6)])
@@ -220,17 +220,17 @@ class ReadingContract:
             entry("b", 0, b"x", kind="result", size=1, at=60),
             entry("c", 0, b"no state", size=0, at=99),
         ])  # fmt: skip
-        assert store.stats("a") == StoreStats(1, 2, 300, 5, 40, 50)
-        assert store.stats("b") == StoreStats(1, 1, 1, 1, 60, 60)
-        assert store.stats("c") == store.stats("d") == StoreStats(0, 0, 0, 0, None, None)
-        assert store.stats() == StoreStats(2, 3, 301, 6, 40, 60)
+        assert store.stats("a") == StoreStats(2, 300, 5, 40, 50)
+        assert store.stats("b") == StoreStats(1, 1, 1, 60, 60)
+        assert store.stats("c") == store.stats("d") == StoreStats(0, 0, 0, None, None)
+        assert store.stats() == StoreStats(3, 301, 6, 40, 60)
 
     def test_stats_follow_trims_and_erasures(self, store: Store) -> None:
         store.append([entry(run, seq, b"xyz", at=seq) for run in ("a", "b") for seq in range(3)])
         store.trim(entry("a", 3, kind="trim"), {0: b"x", 2: None})
-        assert store.stats("a") == StoreStats(1, 2, 6, 4, 0, 1)
+        assert store.stats("a") == StoreStats(2, 6, 4, 0, 1)
         store.erase(tombstone("b", 3))
-        assert store.stats("b") == StoreStats(0, 0, 0, 0, None, None)
+        assert store.stats("b") == StoreStats(0, 0, 0, None, None)
         assert store.stats() == store.stats("a")
 
     def test_stats_pass_over_hidden_journals(self, store: Store) -> None:

@@ -160,13 +160,13 @@ def _journal_violations(store: Store, head: Entry, journal: list[Entry]) -> Iter
 
 def totals_of(journals: list[list[Entry]]) -> StoreStats:
     """What `stats` must say of these journals."""
-    with_state = [
-        [item for item in journal if item.size > 0 and item.kind in CARRY_STATE]
+    items = [
+        item
         for journal in journals
+        for item in journal
+        if item.size > 0 and item.kind in CARRY_STATE
     ]
-    items = [item for journal in with_state for item in journal]
     return StoreStats(
-        runs=sum(1 for journal in with_state if journal),
         checkpoints=len(items),
         state_bytes=sum(item.size for item in items),
         stored_bytes=sum(len(item.body) for item in items),

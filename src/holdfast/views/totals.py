@@ -12,8 +12,9 @@ def totals(cp: SyncCheckpointer, info: RunInfo | None = None) -> dict[str, Any]:
     """Runs, checkpoints and bytes as `holdfast stats --json` has them, of a store or of one run."""
     found = cp.stats(None if info is None else info.run_id)
     statuses = Counter({info.status: 1} if info else cp.count_runs())
-    document = found._asdict() | {
+    document = {
         "runs": statuses.total(),
+        **found._asdict(),
         "store": cp.store.url,
         "statuses": dict(statuses),
     }

@@ -59,11 +59,10 @@ def append_in_parts(
 
 def totals(journals: Iterable[Iterable[tuple[Entry, int]]]) -> StoreStats:
     """Totals over journals, given as entries and the sizes of their bodies."""
-    runs = checkpoints = state_bytes = stored_bytes = 0
+    checkpoints = state_bytes = stored_bytes = 0
     oldest: int | None = None
     newest: int | None = None
     for journal in journals:
-        before = checkpoints
         for entry, stored in journal:
             if entry.size > 0 and entry.kind in CARRY_STATE:
                 checkpoints += 1
@@ -71,5 +70,4 @@ def totals(journals: Iterable[Iterable[tuple[Entry, int]]]) -> StoreStats:
                 stored_bytes += stored
                 oldest = entry.at if oldest is None else min(oldest, entry.at)
                 newest = entry.at if newest is None else max(newest, entry.at)
-        runs += checkpoints > before
-    return StoreStats(runs, checkpoints, state_bytes, stored_bytes, oldest, newest)
+    return StoreStats(checkpoints, state_bytes, stored_bytes, oldest, newest)

@@ -89,14 +89,12 @@ class TableStore(Store):
         which, value = (">=", " ") if run is None else ("=", run)
         table = f"{self._entries} AS e{self._unordered if run is None else ''}"
         query = (
-            "SELECT count(DISTINCT e.run), count(*), coalesce(sum(e.size), 0), "  # noqa: S608
+            "SELECT count(*), coalesce(sum(e.size), 0), "  # noqa: S608
             f"coalesce(sum({self._stored}), 0), min(e.at), max(e.at) FROM {table} "
             f"WHERE e.size > 0 AND e.kind IN ({_KINDS}) AND e.run {which} {self._mark}{self._counted}"
         )
-        ((runs, checkpoints, state_bytes, stored_bytes, oldest, newest),) = self._rows(
-            query, (value,)
-        )
-        return StoreStats(runs, checkpoints, int(state_bytes), int(stored_bytes), oldest, newest)
+        ((checkpoints, state_bytes, stored_bytes, oldest, newest),) = self._rows(query, (value,))
+        return StoreStats(checkpoints, int(state_bytes), int(stored_bytes), oldest, newest)
 
     def _found(self, query: str, parameters: Parameters) -> list[Entry]:
         """The entries that a query finds, if it selects all columns."""
