@@ -51,6 +51,17 @@ def test_a_project_file_of_another_user_is_ignored_with_a_warning(
     assert "HOLDFAST_STORE" in line
 
 
+def test_a_key_that_nothing_reads_is_warned_about_once(
+    shared: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(shared, 'strore = "mine.db"\nzebra = 1\nhosts = []\n')
+    assert default_url() == DEFAULT_URL
+    assert default_url() == DEFAULT_URL
+    near, far = caplog.messages
+    assert near.endswith("nothing reads 'strore' under [tool.holdfast]; did you mean 'store'?")
+    assert far.endswith("; known are flows, hosts, remember, retention, roots, store")
+
+
 @needs_root
 @pytest.mark.parametrize("what", ["file", "directory", "link"])
 def test_whoever_can_write_beside_it_is_not_trusted(shared: Path, what: str) -> None:

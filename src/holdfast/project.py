@@ -10,11 +10,13 @@ import os
 import shlex
 import stat
 import tomllib
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from holdfast.errors import StoreURLError
+from holdfast.errors.base import meant, shortened
 from holdfast.logs import logger
 from holdfast.permissions import by_group, is_ours, user_name
 
@@ -31,7 +33,8 @@ def project_settings() -> tuple[Path | None, dict[str, Any]]:
 
     It is looked for in the working directory and those above it, up to the first that is a Git
     repository or the home directory. One that others may have written is ignored, and so is one
-    further up: a warning says so, once, if it has settings for holdfast.
+    further up: a warning says so, once, if it has settings for holdfast. Of keys that nothing reads
+    it warns, too.
     """
     inside = True
     for directory in (Path.cwd(), *Path.cwd().parents):
@@ -49,15 +52,22 @@ def project_settings() -> tuple[Path | None, dict[str, Any]]:
                 "store and the flows with HOLDFAST_STORE or --store and --flow"
             )
         if problem is None:
-            return project, _settings(project, text)
-        _warn(project, text, problem)
+            settings = _settings(project, text)
+            for line in unknown_settings(settings):
+                _warn(f"{str(project)!r}: {line}")
+            return project, settings
+        _warn_if_ignored(project, text, problem)
         return None, {}
     return None, {}
 
 
-def unknown_settings() -> list[str]:
-    """The keys under `[tool.holdfast]` that nothing reads: most likely misspelt."""
-    return sorted(project_settings()[1].keys() - SETTINGS)
+def unknown_settings(settings: Mapping[str, Any]) -> list[str]:
+    """A sentence for each key under `[tool.holdfast]` that nothing reads: most likely misspelt."""
+    known = f"; known are {', '.join(sorted(SETTINGS))}"
+    return [
+        f"nothing reads {shortened(name)} under [tool.holdfast]{meant(name, SETTINGS) or known}"
+        for name in sorted(settings.keys() - SETTINGS)
+    ]
 
 
 def _is_top(directory: Path) -> bool:
@@ -125,12 +135,15 @@ def _table(text: str) -> dict[str, Any]:
     return found
 
 
-def _warn(project: Path, text: str, problem: str) -> None:
+def _warn_if_ignored(project: Path, text: str, problem: str) -> None:
     """Say that settings are ignored: the program may look for its store in the wrong place."""
     with suppress(ValueError, RecursionError):  # then nothing tells what it is for
         if not _table(text):
             return
-    line = f"{str(project)!r} is ignored: {problem}"
+    _warn(f"{str(project)!r} is ignored: {problem}")
+
+
+def _warn(line: str) -> None:
     if line not in _told:
         _told.add(line)
         _log.warning("%s", line)

@@ -44,12 +44,19 @@ def test_the_settings_are_those_that_commands_use(
     assert cli("runs", "--json", "--store", "a.db").lines[0]["run_id"] == "run-in-a.db"
 
 
-def test_settings_that_nothing_reads_are_warned_about(cli: Cli, cp: hf.SyncCheckpointer) -> None:
+@pytest.mark.parametrize("words", [["config"], ["runs"], ["resume", "run"]], ids=" ".join)
+def test_settings_that_nothing_reads_are_warned_about(
+    cli: Cli, cp: hf.SyncCheckpointer, caplog: pytest.LogCaptureFixture, words: list[str]
+) -> None:
     cp.save("run", 1)
-    assert "warning" not in cli("config").err
+    cli(*words)
+    assert not caplog.messages
     Path("pyproject.toml").write_text('[tool.holdfast]\nflow = ["jobs:etl"]\n')
-    assert "nothing reads 'flow'" in cli("config").err
-    assert "nothing reads 'flow'" in cli("doctor").out
+    cli(*words)
+    (line,) = caplog.messages
+    said = "nothing reads 'flow' under [tool.holdfast]; did you mean 'flows'?"
+    assert line == f"'{Path.cwd()}/pyproject.toml': {said}"
+    assert said in cli("doctor").out
 
 
 def test_a_bench_measures_and_leaves_nothing_behind(cli: Cli, tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ from holdfast.cli._session import Session
 from holdfast.codec import envelope
 from holdfast.codec.wrapping import SIGNED
 from holdfast.errors import HoldfastError
+from holdfast.errors.base import meant
 from holdfast.kernel.reader import all_runs
 from holdfast.model import OF_CHILD
 from holdfast.operations.children import parent_run
 from holdfast.operations.listing import info_of
 from holdfast.store import RunFilter
-from holdfast.views import words
 from holdfast.views.errors import NotFoundError
 
 _CANDIDATES: Final = 10
@@ -71,7 +71,7 @@ def find_run(cp: SyncCheckpointer, text: str, *, threads: bool = False) -> RunIn
 def _meant(cp: SyncCheckpointer, text: str) -> str:
     """Which run may have been meant: one of the newest, or of those whose ids begin alike."""
     near = [*cp.runs(limit=_NEAR), *cp.runs(prefix=text[:_ALIKE], limit=_NEAR)]
-    return words.meant(text, dict.fromkeys(run.run_id for run in near))
+    return meant(text, dict.fromkeys(run.run_id for run in near))
 
 
 def _outermost(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from holdfast.cli import _show
 from holdfast.cli._options import configured_retention
 from holdfast.cli._session import OWNER, Session, as_command
-from holdfast.project import SETTINGS, project_settings, unknown_settings
+from holdfast.project import project_settings
 from holdfast.urls import default_heads_file, masked
 from holdfast.views import words
 
@@ -62,6 +62,3 @@ def command(session: Session) -> None:
         [setting._asdict() for setting in settings],
         lambda: _show.table(("SETTING", "VALUE", "FROM"), settings),
     )
-    known = ", ".join(sorted(SETTINGS))
-    for name in unknown_settings():
-        _show.warn(f"nothing reads {name!r} under [tool.holdfast]; known are {known}")

@@ -120,7 +120,7 @@ class Commands(click.Group):
         wrong = args[0]
         if ctx.resilient_parsing or wrong.startswith("-") or self.get_command(ctx, wrong):
             return super().resolve_command(ctx, args)
-        from holdfast.views.words import meant
+        from holdfast.errors.base import meant
 
         right = _ELSEWHERE.get(wrong.lower())
         if wrong.lower() == "status" and len(args) == 1:

@@ -1,7 +1,7 @@
 """How errors are declared: a docstring, fields as annotations, and a message."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar, dataclass_transform
 
@@ -149,6 +149,14 @@ def one_line(text: str) -> str:
         char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode()
         for char in text
     )
+
+
+def meant(wrong: str, known: Iterable[str]) -> str:
+    """The end of a sentence about a name that is not known: which one may have been meant."""
+    from difflib import get_close_matches  # seldom needed
+
+    close = get_close_matches(wrong, list(known), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def shortened(value: object) -> str:

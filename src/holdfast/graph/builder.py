@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -31,6 +30,7 @@ from holdfast.engine.signatures import shows
 from holdfast.engine.timers import Duration, Sleep
 from holdfast.engine.walking.plan import END, Node, Plan, Route
 from holdfast.errors import InvalidFlowError
+from holdfast.errors.base import meant
 from holdfast.graph import question_nodes
 from holdfast.migrations import Migrations, refuse_inputs, version_of
 from holdfast.model import check_id
@@ -327,8 +327,7 @@ def _nearest(plan: Plan, name: object) -> str:
         return ""
     if name.strip("_").lower() == "end":
         return "; did you mean holdfast.graph.END?"
-    close = difflib.get_close_matches(name, plan.nodes, 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return meant(name, plan.nodes)
 
 
 def _literals(hint: Any) -> tuple[str, ...] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -15,6 +14,7 @@ from holdfast.engine.people.questions import Inquiry, QuestionOptions, inquiry_o
 from holdfast.engine.people.schema import schema_of, schema_of_fields
 from holdfast.engine.walking.plan import Asking
 from holdfast.engine.walking.states import fields_of
+from holdfast.errors.base import meant
 
 Into = str | Callable[[Any, Any], Any]
 
@@ -102,9 +102,8 @@ def _missing(kind: Any, names: tuple[str, ...]) -> Iterator[str]:
     known = stored_names(get_origin(kind) or kind)
     for name in dict.fromkeys(names):
         if known is not None and name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            meant = f"; did you mean {close[0]!r}?" if close else ""
-            yield f"names {name!r}, which is not a field of {kind.__name__}{meant}"
+            near = meant(name, known)
+            yield f"names {name!r}, which is not a field of {kind.__name__}{near}"
 
 
 def _misfits(field: str | None, hint: Any, returns: Any) -> Iterator[str]:

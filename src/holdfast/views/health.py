@@ -19,7 +19,7 @@ from holdfast.operations.forking import SAME, branch_off
 from holdfast.operations.reading import is_folded
 from holdfast.operations.spreading import beside
 from holdfast.operations.verifying import Integrity
-from holdfast.project import SETTINGS, unknown_settings
+from holdfast.project import project_settings, unknown_settings
 from holdfast.retention import Retention
 from holdfast.store import PAGE
 from holdfast.stores._shared.access import risks
@@ -82,13 +82,8 @@ def document(findings: list[Finding]) -> dict[str, Any]:
 
 
 def _settings() -> Iterator[Finding]:
-    for name in unknown_settings():
-        yield Finding(
-            "settings",
-            "warning",
-            f"nothing reads {name!r} under [tool.holdfast] in pyproject.toml",
-            f"Known are {', '.join(sorted(SETTINGS))}; see: holdfast config.",
-        )
+    for line in unknown_settings(project_settings()[1]):
+        yield Finding("settings", "warning", line, "Correct it in pyproject.toml.")
     try:
         policies = Retention.configured()
     except ValueError as error:

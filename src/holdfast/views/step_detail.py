@@ -11,9 +11,10 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec import readable
 from holdfast.codec.meta import Meta
 from holdfast.errors import CheckpointCorruptedError
+from holdfast.errors.base import meant
 from holdfast.integrations.langgraph import plain
 from holdfast.model import CARRY_STATE, Entry, Kind
-from holdfast.views import threads, words
+from holdfast.views import threads
 from holdfast.views.errors import NotFoundError
 from holdfast.views.steps import Attempt, Execution, Steps
 
@@ -93,7 +94,7 @@ def choose(steps: Steps, step: str, at: int | None = None) -> Sequence[Execution
     if not found:
         where = "" if at is None else f" at {at}"
         known = () if same else {one.group for one in steps.executions}
-        lead = words.meant(step, known)
+        lead = meant(step, known)
         raise NotFoundError(f"run {steps.run_id!r} has no step {step!r}{where}{lead}")
     current = [one for one in found if one.current]
     return [*(one for one in found if not one.current), *current] if current else found

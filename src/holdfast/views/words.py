@@ -1,11 +1,10 @@
 """Times, sizes and numbers as people read them: the same on a terminal and on a page."""
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from holdfast.codec.summaries import size
 
-__all__ = ["ago", "meant", "moment", "plural", "size", "span"]
+__all__ = ["ago", "moment", "plural", "size", "span"]
 
 
 def moment(when: datetime | None) -> str:
@@ -37,11 +36,3 @@ def plural(count: int, noun: str) -> str:
     """So many of something: "1 run", "1,000 runs"."""
     many = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
     return f"{count:,} {noun if count == 1 else many}"
-
-
-def meant(wrong: str, known: Iterable[str]) -> str:
-    """The end of a sentence about a name that is not known: which one may have been meant."""
-    from difflib import get_close_matches  # seldom needed
-
-    close = get_close_matches(wrong, list(known), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
