@@ -130,7 +130,7 @@ def lists(directory: Path, counts: Sequence[int]) -> dict[str, Trial]:
 
 
 def commands(directory: Path, runs: int) -> dict[str, Trial]:
-    """`holdfast doctor`, `verify` and `prune --keep-latest 1` over all runs, in this process."""
+    """`holdfast doctor`, `verify` and `prune --keep-latest 1 --yes` over all runs, in this process."""
 
     def trial(*words: str) -> Trial:
         def measure(path: Path) -> dict[str, float]:
@@ -148,7 +148,7 @@ def commands(directory: Path, runs: int) -> dict[str, Trial]:
         "holdfast verify": trial("verify"),
         "holdfast anchor": trial("anchor", "--to", anchors),
         "holdfast verify --anchor": trial("verify", "--anchor", anchors),
-        "holdfast prune": trial("prune", "--keep-latest", "1"),
+        "holdfast prune": trial("prune", "--keep-latest", "1", "--yes"),
     }
 
 

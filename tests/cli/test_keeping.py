@@ -12,6 +12,7 @@ import pytest
 import holdfast as hf
 from holdfast import urls
 from holdfast.cli._exits import Exit
+from holdfast.cli._session import Session
 from holdfast.model import Entry
 from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.sqlite.store import SQLiteStore
@@ -187,21 +188,45 @@ def test_a_dry_run_deletes_nothing_and_says_what_would_go(
         "3 checkpoints of 1 run would be deleted"
         in cli("prune", "--keep-latest", "1", "--dry-run").out
     )
-    done = cli("prune", "--keep-latest", "1", "--archive", "kept", "--json").json
+    done = cli("prune", "--keep-latest", "1", "--archive", "kept", "--yes", "--json").json
     assert (done["runs"], done["checkpoints"]) == (would["runs"], 3)
     assert plain.stats().checkpoints == 1
     assert len(Path("kept/plain-run.jsonl").read_text().splitlines()) == 3
     assert cli("verify").code == 0
 
 
+def test_nothing_is_pruned_before_a_person_or_yes_says_so(
+    cli: Cli, plain: hf.SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(30):
+        plain.save_many([{"run_id": f"many-{n:02}", "state": n} for _ in "ab"])
+    command = ("prune", "--keep-latest", "1")
+    for where in ((), ("--json",)):
+        refused = cli(*command, *where)
+        assert refused.code == Exit.USAGE
+        assert "without asking, give --yes" in refused.err
+    monkeypatch.setattr(Session, "interactive", True)
+    refused = cli(*command, stdin="n\n")
+    assert refused.code == Exit.FAILED
+    assert "many-19" in refused.out
+    assert "many-20" not in refused.out
+    assert "20 of 31, ordered by id; see all with --dry-run" in refused.out
+    assert "33 checkpoints of 31 runs would be deleted\nDelete permanently?" in refused.out
+    assert "nothing was changed" in refused.err
+    assert plain.stats().checkpoints == 64
+    assert cli(*command, stdin="y\n").out.endswith("33 checkpoints of 31 runs deleted\n")
+    assert plain.stats().checkpoints == 31
+    assert cli(*command, stdin="").out == "0 checkpoints of 0 runs would be deleted\n"
+
+
 def test_ages_are_told_in_units_people_use(cli: Cli, plain: hf.SyncCheckpointer) -> None:
-    assert cli("prune", "plain", "--older-than", "1d", "--json").json["checkpoints"] == 0
-    assert cli("prune", "--runs-older-than", "8w", "--json").json["checkpoints"] == 0
+    assert cli("prune", "plain", "--older-than", "1d", "--yes", "--json").json["checkpoints"] == 0
+    assert cli("prune", "--runs-older-than", "8w", "--yes", "--json").json["checkpoints"] == 0
     for wrong in ("1", "d", "0s", "-1d", "1y", "9" * 10 + "d"):
-        assert cli("prune", "--older-than", wrong).code == Exit.USAGE
-    assert cli("prune").code == Exit.USAGE
-    assert cli("prune", "--keep-latest", "0").code == Exit.USAGE
-    assert cli("prune", "--runs-older-than", "0s").code == Exit.USAGE
+        assert cli("prune", "--older-than", wrong, "--yes").code == Exit.USAGE
+    assert cli("prune", "--yes").code == Exit.USAGE
+    assert cli("prune", "--keep-latest", "0", "--yes").code == Exit.USAGE
+    assert cli("prune", "--runs-older-than", "0s", "--yes").code == Exit.USAGE
     assert cli("runs", "--limit", "-1").code == Exit.USAGE
     assert cli("recover", "--silent", "-1").code == Exit.USAGE
 
@@ -213,7 +238,8 @@ def test_whole_runs_go_when_nothing_was_saved_for_long(cli: Cli, tmp_path: Path)
     cli("run", "jobs:review", "-i", "what=x", "--run-id", "waits")
     would = cli("prune", "--runs-older-than", "30d", "--dry-run", "--json").json
     assert [run["run_id"] for run in would["runs"]] == ["asks", "old"]
-    assert cli("prune", "old", "--runs-older-than", "30d", "--json").json["runs"][0]["whole"]
+    done = cli("prune", "old", "--runs-older-than", "30d", "--yes", "--json").json
+    assert done["runs"][0]["whole"]
     assert [run["run_id"] for run in cli("runs", "--json").lines] == ["waits", "asks"]
 
 
@@ -229,8 +255,8 @@ def test_what_is_pruned_may_be_chosen_by_owner_thread_flow_and_status(cli: Cli) 
     assert would("--owner", "ann", *old) == ["hers"]
     assert would("--thread", "t", "--status", "open", *old) == ["hers", "his"]
     assert would("--flow", "etl", *old) == []
-    assert cli("prune", "--owner", "ann").code == Exit.USAGE
-    assert cli("prune", "--status", "paused", *old).code == Exit.USAGE
+    assert cli("prune", "--owner", "ann", "--yes").code == Exit.USAGE
+    assert cli("prune", "--status", "paused", *old, "--yes").code == Exit.USAGE
     Path("pyproject.toml").write_text(
         "[[tool.holdfast.retention]]\nowner = 'ann'\nkeep_all = true\n"
         "[[tool.holdfast.retention]]\nrun_ttl = '30d'\n"
@@ -238,9 +264,9 @@ def test_what_is_pruned_may_be_chosen_by_owner_thread_flow_and_status(cli: Cli) 
     assert would() == ["his"]
     assert "2 policies" in cli("config").out
     assert "2 retention policies in pyproject.toml" in cli("doctor").out
-    assert cli("prune").out == "1 checkpoint of 1 run deleted\n"
+    assert cli("prune", "--yes").out == "1 checkpoint of 1 run deleted\n"
     Path("pyproject.toml").write_text("[[tool.holdfast.retention]]\nrun_ttl = 'soon'\n")
-    assert "not a length of time" in cli("prune").err
+    assert "not a length of time" in cli("prune", "--yes").err
     assert cli("doctor").code == Exit.FAILED
 
 
@@ -248,7 +274,7 @@ def test_whole_runs_that_go_to_the_archive_can_be_imported_elsewhere(cli: Cli) -
     with hf.SyncCheckpointer(clock=Earlier()) as cp:
         cp.save("old", {"n": 1})
         cp.save("old", {"n": 2})
-    cli("prune", "--runs-older-than", "30d", "--archive", "kept")
+    cli("prune", "--runs-older-than", "30d", "--archive", "kept", "--yes")
     assert cli("runs").out == "no runs\n"
     (file,) = Path("kept").iterdir()
     assert cli("import", str(file), "--store", "other.db").code == 0
@@ -260,7 +286,7 @@ def test_nothing_of_a_run_that_stays_whole_goes_to_the_archive(cli: Cli) -> None
     cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl")
     with hf.SyncCheckpointer() as cp:
         cp.fork("etl", seq=3, run_id="f")
-    done = cli("prune", "--keep-latest", "1", "--archive", "kept", "--json")
+    done = cli("prune", "--keep-latest", "1", "--archive", "kept", "--yes", "--json")
     assert [run["run_id"] for run in done.json["runs"]] == ["etl"], "the others need their results"
     assert [file.name for file in Path("kept").iterdir()] == ["etl.jsonl"]
 
@@ -397,10 +423,10 @@ def test_prune_says_why_it_deletes_nothing_of_a_failed_run(cli: Cli) -> None:
         "    yield step('three').python(int, args=('x',))\n"
     )
     assert cli("run", "broken:breaks", "--run-id", "b").code == Exit.FAILED
-    pruned = cli("prune", "b", "--keep-latest", "1")
+    pruned = cli("prune", "b", "--keep-latest", "1", "--yes")
     assert pruned.code == Exit.OK
     assert "0 checkpoints of 0 runs deleted" in pruned.out
     assert "b is not changed: it failed, and needs them to be resumed" in pruned.out
-    assert cli("prune", "--keep-latest", "1", "--json").json["refused"] == {"b": "failed"}
+    assert cli("prune", "--keep-latest", "1", "--yes", "--json").json["refused"] == {"b": "failed"}
     with hf.SyncCheckpointer() as cp, pytest.raises(hf.RunActiveError, match="needed to resume it"):
         cp.prune("b", keep_latest=1)

@@ -77,7 +77,7 @@ def test_interrupts_are_found_wherever_they_were_written(cli: Cli, tmp_path: Pat
 @pytest.mark.usefixtures("app")
 def test_pruning_a_thread_is_left_to_its_saver(cli: Cli) -> None:
     before = cli("show", "done", "--json").json["timeline"]
-    pruned = cli("prune", "done", "--keep-latest", "1")
+    pruned = cli("prune", "done", "--keep-latest", "1", "--yes")
     assert pruned.code == 0
     assert "done is not changed: it is a thread of LangGraph's; prune it with" in pruned.out
     assert cli("show", "done", "--json").json["timeline"] == before
@@ -203,7 +203,7 @@ def test_old_threads_are_deleted_but_not_those_that_wait(cli: Cli) -> None:
         app.invoke(Command(resume="yes"), config("done"))
         kept = "waiting is not changed: it waits for an answer"
         assert kept in cli("prune", "--runs-older-than", "30d", "--dry-run").out
-        assert kept in cli("prune", "--runs-older-than", "30d").out
+        assert kept in cli("prune", "--runs-older-than", "30d", "--yes").out
         left = cli("runs", "--json").lines
         assert {run["run_id"].partition("|")[0] for run in left} == {"waiting"}
         assert app.invoke(Command(resume="no"), config("waiting"))["log"][-1] == "asked"
@@ -216,7 +216,7 @@ def test_a_subgraph_is_not_deleted_before_its_thread(cli: Cli) -> None:
         app = graph(saver)
         app.invoke(None, config("done"))
         before = history(app, "done")
-        assert cli("prune", "--runs-older-than", "30d").code == 0
+        assert cli("prune", "--runs-older-than", "30d", "--yes").code == 0
         assert history(app, "done") == before
 
 

@@ -345,7 +345,7 @@ def test_no_command_shows_or_trips_over_what_the_store_keeps_for_itself(
         ("verify", "--json"),
         ("doctor", "--json"),
         ("questions", "--json"),
-        ("prune", "--runs-older-than", "1w", "--json"),
+        ("prune", "--runs-older-than", "1w", "--yes", "--json"),
         ("forget", "--owner", "ann", "--dry-run"),
     )
 

@@ -67,9 +67,9 @@ CALLS: dict[str, list[Call]] = {
     "worker": [lambda of: ("--until-idle", *FLOWS)],
     "cancel": [lambda of: (of.asks,)],
     "prune": [
-        lambda of: (of.saved, "--keep-latest", "1"),
-        lambda of: ("--runs-older-than", "0s", "--owner", of.owner),
-        lambda of: ("--keep-latest", "1"),
+        lambda of: (of.saved, "--keep-latest", "1", "--yes"),
+        lambda of: ("--runs-older-than", "0s", "--owner", of.owner, "--yes"),
+        lambda of: ("--keep-latest", "1", "--yes"),
     ],
     "delete": [lambda of: (of.saved, "1", "--yes", "--force")],
     "rekey": [lambda of: ()],

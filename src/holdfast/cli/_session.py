@@ -213,12 +213,16 @@ class Session:
         """Whether a person can be asked."""
         return not self.json and sys.stdin.isatty() and sys.stdout.isatty()
 
-    def confirm(self, question: str) -> None:
-        """Go on if a person says so. Where nobody can be asked, --yes has to say so instead."""
+    def require_terminal(self) -> None:
+        """Raise where nobody can be asked: --yes has to be given instead."""
         if not self.interactive:
             raise click.UsageError(
                 "there is no terminal to ask on; to do it without asking, give --yes"
             )
+
+    def confirm(self, question: str) -> None:
+        """Go on if a person says so."""
+        self.require_terminal()
         if not click.confirm(question):
             raise FailedError("nothing was changed")
 

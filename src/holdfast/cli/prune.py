@@ -18,13 +18,14 @@ from holdfast.views import pruning, words
 from holdfast.views.spreading import number_of_runs
 
 _NAMED: Final = 5  # runs that are not changed; with --json all of them
+_LISTED: Final = 20  # runs that are listed before you are asked
 
 
 @as_command(
     "holdfast prune --keep-latest 10 --dry-run",
     "holdfast prune nightly-31 --keep-latest 1",
     "holdfast prune --older-than 30d --runs-older-than 52w --archive /backup/holdfast",
-    "holdfast prune --flow etl --status completed --runs-older-than 30d",
+    "holdfast prune --flow etl --status completed --runs-older-than 30d --yes",
     "holdfast prune --dry-run",
 )
 @run_argument(required=False)
@@ -56,6 +57,7 @@ _NAMED: Final = 5  # runs that are not changed; with --json all of them
     type=click.Path(file_okay=False),
 )
 @dry_run
+@option("--yes", "Do not ask for confirmation.")
 def command(
     session: Session,
     run: str | None,
@@ -68,15 +70,18 @@ def command(
     status: tuple[str, ...],
     archive: str | None,
     dry_run: bool,
+    yes: bool,
 ) -> None:
     """Delete old checkpoints of RUN, or of all runs. Live and paused runs are not changed, nor the
     steps of a failed run, which a resume needs. Threads of LangGraph's are only deleted whole, and
     not while they wait for an answer: single checkpoints are pruned by the saver's `prune`.
 
+    You are shown what would be deleted, and asked. In scripts, give --yes.
+
     With both --keep-latest and --older-than, only checkpoints that match both are deleted. Child
     runs follow the run that they belong to: --owner, --thread, --flow and --status are about that.
     Without any of these options, the policies under [[tool.holdfast.retention]] in pyproject.toml
-    are applied; to see what they would delete: --dry-run.
+    are applied.
     """
     chosen = (owner, thread_id, flow, status or None, archive)
     if keep_latest is None and older_than is None and runs_older_than is None:
@@ -99,15 +104,31 @@ def command(
             )
         ]
     with session.opened(retention=policies) as cp:
-        swept, counts = _sweep(session, cp, run, dry_run=dry_run)
+        if not dry_run and not yes and not _is_wanted(session, cp, run):
+            return
+        listed = None if session.json or dry_run or run else 0
+        swept, counts = _sweep(cp, run, dry_run=dry_run, listed=listed)
     document = pruning.document(swept, dry_run=dry_run)
     session.show(document, lambda: _draw(swept, counts, dry_run=dry_run))
 
 
+def _is_wanted(session: Session, cp: SyncCheckpointer, run: str | None) -> bool:
+    """Show what would be deleted, and ask; False if that is nothing."""
+    session.require_terminal()
+    would, counts = _sweep(cp, run, dry_run=True, listed=_LISTED)
+    _draw(would, counts, dry_run=True)
+    if counts["gone"]:
+        session.confirm("Delete permanently?")
+    return bool(counts["gone"])
+
+
 def _sweep(
-    session: Session, cp: SyncCheckpointer, run: str | None, *, dry_run: bool
+    cp: SyncCheckpointer, run: str | None, *, dry_run: bool, listed: int | None
 ) -> tuple[list[Swept], Counter[str]]:
-    """Apply the policies to a run, or to all: what is to be shown of that, and the numbers."""
+    """Apply the policies to a run, or to all: what is to be shown of that, and the numbers.
+
+    Of the runs that are changed that is at most `listed`, with a few of those that are not.
+    """
     if run is None:
         total, every = number_of_runs(cp), pruning.sweep_all(cp, dry_run=dry_run)
     else:
@@ -119,9 +140,13 @@ def _sweep(
         for one in every:
             goes = bool(one.checkpoints or one.whole)
             counts.update(gone=goes, refused=bool(one.refused), checkpoints=one.checkpoints)
-            is_example = one.refused and counts["refused"] <= _NAMED
-            named = session.json or dry_run or run or is_example
-            if named and (goes or one.refused):
+            if listed is None:
+                shown = goes or bool(one.refused)
+            elif one.refused:
+                shown = counts["refused"] <= _NAMED
+            else:
+                shown = goes and counts["gone"] <= listed
+            if shown:
                 swept.append(one)
             advance()
     return swept, counts
@@ -135,6 +160,7 @@ def _draw(swept: list[Swept], counts: Counter[str], *, dry_run: bool) -> None:
     ]
     if rows:
         _show.table(("RUN", "CHECKPOINTS", ""), rows, right=("CHECKPOINTS",))
+        _show.say_if_cut(len(rows), counts["gone"], "ordered by id", option="--dry-run")
     deleted = words.plural(counts["checkpoints"], "checkpoint")
     runs = words.plural(counts["gone"], "run")
     _show.say(f"{deleted} of {runs} {'would be deleted' if dry_run else 'deleted'}")

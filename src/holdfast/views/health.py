@@ -342,8 +342,9 @@ def _amount(cp: SyncCheckpointer) -> Iterator[Finding]:
             "size",
             "warning",
             found,
-            "To delete what is old: holdfast prune; to have it done, Checkpointer(retention="
-            "Retention(...)), or [[tool.holdfast.retention]] in pyproject.toml.",
+            "To see what could be deleted: holdfast prune --older-than 30d --dry-run; to have it "
+            "done: Checkpointer(retention=Retention(...)), or [[tool.holdfast.retention]] in "
+            "pyproject.toml.",
         )
     else:
         yield Finding("size", "ok", found)
