@@ -34,6 +34,7 @@ class MariaDB(Server):
             f"--datadir={self.directory}/data",
             f"--socket={self.directory}/socket",
             f"--pid-file={self.directory}/pid",
+            f"--tmpdir={self.directory}",  # it empties it: in /tmp, others would crash
             f"--port={self.port}",
             f"--bind-address={HOST}",
             "--max-connections=250",

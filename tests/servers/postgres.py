@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+from contextlib import suppress
+from typing import Final
 from urllib.parse import urlsplit
 
 import psycopg
 
 from holdfast.seams import new_id
 from tests.servers.server import HOST, Server
+
+_QUIT_SECONDS: Final = 10.0
 
 
 class Postgres(Server):
@@ -28,6 +34,7 @@ class Postgres(Server):
             "max_connections": 250,
             "shared_buffers": "32MB",
             "max_wal_size": "256MB",
+            "dynamic_shared_memory_type": "mmap",  # in its directory, which is removed
             "recovery_init_sync_method": "syncfs",  # not a thousand files, after each kill
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
@@ -36,6 +43,14 @@ class Postgres(Server):
     def ping(self) -> None:
         with psycopg.connect(self.url, connect_timeout=5) as db:
             db.execute("SELECT 1")
+
+    def stop(self) -> None:
+        """Let it end by itself if it can: who is killed leaves shared memory behind."""
+        if self._process is not None and os.getpid() == self._owner:
+            self._process.send_signal(signal.SIGQUIT)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_QUIT_SECONDS)
+        super().stop()
 
     @property
     def url(self) -> str:

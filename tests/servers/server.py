@@ -10,7 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Final, Self
 
 from tests.processes import GONE, descendants, state_of
+from tests.servers.directories import new_directory
 from tests.waiting import run_process, wait_until
 
 HOST: Final = "127.0.0.1"
 START_SECONDS: Final = 60.0
 _USER: Final = "nobody"  # servers refuse to run as root
 _GROUP: Final = "nogroup"
-_ROOM: Final = 6 << 30  # bytes, for a few servers for each worker of xdist
 
 
 class Server(ABC):
@@ -38,7 +38,7 @@ class Server(ABC):
     """What Debian calls it."""
 
     def __init__(self) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix="holdfast-server-", dir=_place()))
+        self.directory = new_directory()
         self.port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = os.getpid()
@@ -49,9 +49,21 @@ class Server(ABC):
         self.start()
 
     @classmethod
-    @functools.cache
     def shared(cls) -> Self:
-        """The one that all tests of this process use; each worker of xdist has its own."""
+        """The one that all tests of this process use; each worker of xdist has its own.
+
+        It is started again if a test killed it and failed. A crash is reported, and not repaired.
+        """
+        server = cls._first()
+        if server._process is None:
+            server.start()
+        elif server._process.poll() is not None:
+            raise RuntimeError(f"{server.package} ended by itself:\n{server._log()}")
+        return server
+
+    @classmethod
+    @functools.cache
+    def _first(cls) -> Self:
         return cls()
 
     @abstractmethod
@@ -78,14 +90,13 @@ class Server(ABC):
                 return self.ping()
             except Exception:  # noqa: BLE001 - drivers differ
                 if time.monotonic() > until:
-                    log = (self.directory / "log").read_text(errors="replace")
-                    raise RuntimeError(f"{self.package} does not start:\n{log[-3000:]}") from None
+                    raise RuntimeError(f"{self.package} does not start:\n{self._log()}") from None
             time.sleep(0.02)
 
     def kill(self) -> None:
         """SIGKILL it and all its processes, as a crash would: nothing is flushed or said."""
         process, self._process = self._process, None
-        if process is not None:
+        if process is not None and process.poll() is None:  # else the pid may be another's
             pids = (process.pid, *descendants(process.pid))
             for pid in pids:
                 with suppress(ProcessLookupError):
@@ -128,7 +139,12 @@ class Server(ABC):
             raise RuntimeError(f"the tests need {name}: sudo apt-get install {self.package}")
         return str(Path(found).resolve())  # a link may stand where the user can't follow
 
+    def _log(self) -> str:
+        """The end of what it wrote."""
+        return (self.directory / "log").read_text(errors="replace")[-8000:]
+
     def _launch(self) -> subprocess.Popen[bytes]:
+        assert threading.current_thread() is threading.main_thread(), "it would die with this one"
         with (self.directory / "log").open("ab") as log:
             return subprocess.Popen(
                 self._as_user(self.command()),
@@ -140,15 +156,6 @@ class Server(ABC):
         """Drop root, and die with whoever started it, even if that is killed."""
         user = [f"--reuid={_USER}", f"--regid={_GROUP}", "--clear-groups"]
         return ["setpriv", *(user if os.getuid() == 0 else []), "--pdeathsig=KILL", *command]
-
-
-def _place() -> Path | None:
-    """In memory, if there is a lot of it: servers wait for their disks more than they work.
-
-    What a killed server acknowledged is there as well: only a power failure tells the difference.
-    """
-    memory = Path("/dev/shm")
-    return memory if memory.is_dir() and shutil.disk_usage(memory).free > _ROOM else None
 
 
 def _free_port() -> int:
