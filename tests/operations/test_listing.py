@@ -114,6 +114,18 @@ def test_statistics_have_every_hour() -> None:
             cp.tally(NOON, hours=0)
 
 
+def test_a_run_that_ends_twice_is_counted_at_each_end() -> None:
+    clock = FakeClock(to_micros(NOON))
+    with hf.SyncCheckpointer("memory://", clock=clock) as cp:
+        cp.save("run", 1)
+        cp.complete("run")
+        cp.rollback("run", seq=1)
+        cp.complete("run")
+        (hour,) = cp.tally(NOON, NOON + HOUR)
+        assert (hour.started, hour.completed) == (1, 2)
+        assert cp.count_runs() == {"completed": 1}
+
+
 def test_a_timeline_is_read_in_pages_from_either_end(cp: hf.SyncCheckpointer) -> None:
     for n in range(9):
         cp.save("run", n, step=f"s{n}")

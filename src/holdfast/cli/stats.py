@@ -36,7 +36,8 @@ def command(
 
     Child runs count as runs, and so do runs without a checkpoint. With --since, count what runs
     did over time: in each hour of up to two days, in six hours each of up to two weeks, else by
-    day, in UTC. Half of the runs took at most MEDIAN, and more than half of that.
+    day, in UTC. A run that is continued after its end, as by `holdfast retry`, counts again when it
+    ends again. Half of the runs took at most MEDIAN, and more than half of that.
     """
     if flow is not None and since is None:
         raise click.UsageError("--flow needs --since")

@@ -40,8 +40,8 @@ def tally(
 
     Every hour is there, also those in which nothing happened. With `hours`, so many of them are
     counted together; 24 are a day in UTC. Naive datetimes are local time. Runs that were deleted
-    since are still counted. Saves are counted when a run ends, stops or continues, and every 64th
-    time in between.
+    since are still counted. One that is continued after its end counts again when it ends again.
+    Saves are counted when a run ends, stops or continues, and every 64th time in between.
     """
     if hours < 1:
         raise ValueError(f"hours must be at least 1, not {hours}")

@@ -46,6 +46,8 @@ def test_charts_are_drawn_with_their_numbers_beside_them(
     expect(page.locator("#chart-checks .plot")).to_have_text("No claim was checked in this time.")
     expect(page.locator("#chart-runs .legend")).to_contain_text("starts 4")
     assert "completions 3" in (page.locator("#chart-runs .plot").get_attribute("aria-label") or "")
+    expect(page.locator("#chart-runs .limits")).to_contain_text("counts again")
+    expect(page.locator("#chart-failures .legend")).to_contain_text("failures 1")
     page.locator("#chart-failures summary").click()
     expect(page.locator("#chart-failures tbody tr")).to_have_count(25)
     expect(page.locator("#chart-failures tbody tr").first.locator("td").first).to_have_text("1")

@@ -62,12 +62,15 @@ function checks(outcome) {
 const bar = (label, color, values, rest) => ({ label, color, values, draw: "bar", ...rest });
 const line = (label, color, values) => ({ label, color, values, draw: "line" });
 
+const AGAIN = "A run that is continued after its end counts again when it ends again.";
+
 const CHARTS = {
   runs: () => ({
     series: [
       bar("starts", "--run-b", column("started"), { side: -1 }),
       bar("completions", "--ok-b", column("completed"), { side: 1 }),
     ],
+    limits: AGAIN,
   }),
   times: () => ({
     series: [
@@ -81,10 +84,11 @@ const CHARTS = {
   }),
   failures: () => ({
     series: [
-      bar("failed", "--bad-b", column("failed")),
-      bar("cancelled", "--can-b", column("cancelled")),
+      bar("failures", "--bad-b", column("failed")),
+      bar("cancellations", "--can-b", column("cancelled")),
     ],
     stacked: true,
+    limits: AGAIN,
   }),
   saves: () => ({
     series: [bar("entries", "--ok-b", column("saves"))],
