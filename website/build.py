@@ -6,6 +6,7 @@ the directory. A link that leads nowhere, or a page that is not in the navigatio
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,11 @@ from website.pages import DOCS, PLACES, ROOT, place, staged
 CONFIG: Final = ROOT / "mkdocs.yml"
 UNLISTED: Final = ("adr", "documents", "start/examples", "project", "reference/api/documents")
 """Folders whose pages are reached by links, from pages that are in the navigation."""
+_UNSEARCHED: Final = ("adr", "documents/names", "documents/deviations", "reference/api/documents")
+"""Pages that search passes over: they use every word of the guides. Their overviews are found."""
 _WITHOUT_SIDEBARS: Final = "---\nhide: [navigation, toc]\n---\n\n"
+_WITHOUT_SEARCH: Final = "---\nsearch: {exclude: true}\n---\n\n"
+_SECTION: Final = re.compile(r"^#{2,} .+", re.MULTILINE)
 
 
 def main(directory: str | Path = ROOT) -> None:
@@ -44,7 +49,7 @@ def prepare(stage: Path, nav: list[Any]) -> None:
     for target, text in pages.items():
         path = stage / target
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(_searched(target, text))
     listed = set(_listed(nav))
     reached = {path for path in pages if path.startswith(UNLISTED)}
     if wrong := listed ^ (pages.keys() - reached | listed & reached):
@@ -66,6 +71,15 @@ def _pages() -> Iterator[tuple[str, str]]:
         title = f"examples/{program.name}"
         text = f'# {program.name}\n\n```python title="{title}"\n{program.read_text()}```\n'
         yield f"start/examples/{program.stem}.md", text
+
+
+def _searched(target: str, text: str) -> str:
+    """A page as search should see it: of tables of figures, only the introduction."""
+    if target.startswith(_UNSEARCHED):
+        return _WITHOUT_SEARCH + text
+    if target.startswith("proof/"):
+        return _SECTION.sub(r"\g<0> { data-search-exclude }", text)
+    return text
 
 
 def _listed(nav: list[Any] | str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from html.parser import HTMLParser
@@ -14,6 +15,13 @@ from tests.waiting import run_process
 from tests.web.browser.browsing import PHONE, chromium
 
 ROOT = Path(__file__).parents[2]
+# As the theme's button does it.
+_COPY = """code => {
+    code.setAttribute("data-md-copying", "");
+    const text = code.innerText;
+    code.removeAttribute("data-md-copying");
+    return text;
+}"""
 LOOKED_AT = ("index.html", "guides/workflows.html", "reference/api/engine.html", "operate/ui.html")
 
 
@@ -50,6 +58,12 @@ def test_the_site_has_no_broken_link_and_asks_nobody_else(tmp_path: Path) -> Non
         for link in page.links | page.loads
         if not leads(path, link, pages) or (link in page.loads and urlsplit(link).netloc)
     ] == []
+    found = {item["location"] for item in json.loads((site / "search.json").read_text())["items"]}
+    assert {name for name in found if name.startswith(("adr/", "proof/"))} == {
+        "proof/performance.html",
+        "proof/reliability.html",
+    }
+    assert "concepts/decisions.html" in found
     with chromium() as browser:
         for theme in ("light", "dark"):
             for width in (PHONE, 1280):
@@ -82,6 +96,10 @@ def look(page: Page, site: Path) -> None:
         page.locator("article h1").first.wait_for(state="attached")
         wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         assert wide <= 0, f"{name} is {wide} px too wide"
+    page.goto((site / "operate/cli.html").as_uri())
+    console = page.locator("div.highlight").filter(has_text="echo $?").first
+    copied = console.locator("code").evaluate(_COPY)
+    assert copied == "holdfast run jobs:nightly --input day=monday --run-id monday\necho $?\n"
     search = page.locator("input[role=combobox]")
     search.wait_for(state="attached")  # now the page listens to keys
     page.keyboard.press("Control+k")
