@@ -23,6 +23,7 @@ from typing import (
 from holdfast.engine.blocking import check_options
 from holdfast.engine.claims import PathLike
 from holdfast.engine.command import Argv, Command
+from holdfast.engine.effects import Effect
 from holdfast.engine.functions import hints_of, is_async
 from holdfast.engine.people.questions import FAIL, QuestionOptions
 from holdfast.engine.policy import StepOptions, policy_of
@@ -101,6 +102,8 @@ class Graph(Generic[S]):
             raise ValueError(f"there is a node {name!r} already")
         if not callable(fn):
             kind = type(fn)
+            if isinstance(fn, Effect):
+                fn.use()  # no warning that it was never awaited: that would be no remedy
             hint = ": use holdfast.graph.command" if "workflow" in kind.__module__ else ""
             raise TypeError(f"node {name!r} needs a function, not a {kind.__name__}{hint}")
         policy = policy_of("add_node", options, commit=commit, marked=checkpoint)
