@@ -31,7 +31,7 @@ from holdfast.stores.sqlite.store import SQLiteStore
 from holdfast.workflow import ask, step, workflow
 from tests.engine.test_recovering import Stuck, in_loop, slow
 from tests.faults import FakeClock
-from tests.waiting import bounded, exit_code, wait_until
+from tests.waiting import PATIENCE, bounded, exit_code, wait_until
 
 FAR = Identity("far", "another boot", 7, "yesterday")
 
@@ -438,6 +438,70 @@ def test_no_step_begins_under_a_lease_that_can_not_be_renewed(
             asyncio.run(main())
         assert done == ["first"]
     store.cut = False
+    store.close()
+
+
+class Silent(SQLiteStore):
+    """A store that does not answer beats while it is `silent`: it neither takes nor refuses them."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.answers = threading.Event()
+        self.answers.set()
+
+    def erase(self, tombstone: Any) -> bool:
+        self.answers.wait(PATIENCE)
+        return super().erase(tombstone)
+
+
+@in_loop
+async def test_a_step_is_stopped_when_the_lease_ends_even_if_the_beat_hangs_in_the_store(
+    tmp_path: Path,
+) -> None:
+    """Others may have declared this process dead by then."""
+    store = Silent(tmp_path / "runs.db")
+    async with hf.Engine(as_another(store, beats=None), dead_after=1) as engine:
+        async with executed(engine) as task:
+            store.answers.clear()
+            done, _ = await asyncio.wait([task], timeout=PATIENCE / 2)
+            assert done, "the step goes on although the lease has ended"
+            assert isinstance(task.exception(), hf.CheckpointSaveError)
+            assert not store.answers.is_set()
+            store.answers.set()
+        GATES["r"] = Gate()
+        GATES["r"].open.set()
+        assert await engine.resume("r") == "done"
+    store.close()
+
+
+@in_loop
+async def test_a_step_that_cleans_up_when_it_is_stopped_is_not_stopped_twice(
+    tmp_path: Path,
+) -> None:
+    store = Silent(tmp_path / "runs.db")
+    begun, told = asyncio.Event(), list[str]()
+
+    async def careful() -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(PATIENCE)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.5)  # several times as long as a lease that ended is looked at
+            told.append("cleaned up")
+            raise
+
+    @workflow
+    async def one() -> None:
+        await step("careful").python(careful)
+
+    async with hf.Engine(as_another(store, beats=None), dead_after=1) as engine:
+        task = asyncio.create_task(engine.run(one(), run_id="r"))
+        await begun.wait()
+        store.answers.clear()
+        with pytest.raises(hf.CheckpointSaveError):
+            await task
+        store.answers.set()
+    assert told == ["cleaned up"]
     store.close()
 
 

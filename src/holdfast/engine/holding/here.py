@@ -93,6 +93,9 @@ class Process:
 
 
 def _beat_in_thread(presence: Presence) -> None:
+    """Beat in one thread, and watch the lease in another: the store may keep a beat waiting."""
+    over = threading.Event()
+
     def beat() -> None:
         wait: float | None = 0.0
         while wait is not None:
@@ -102,8 +105,14 @@ def _beat_in_thread(presence: Presence) -> None:
             except Exception:
                 log.exception("a beat failed in an unexpected way")
                 wait = _PAUSE
+        over.set()
+
+    def watch() -> None:
+        while not over.wait(presence.stop_if_stale()):
+            pass
 
     threading.Thread(target=beat, name="holdfast-beat", daemon=True).start()
+    threading.Thread(target=watch, name="holdfast-lease", daemon=True).start()
 
 
 THIS: Final = Process()

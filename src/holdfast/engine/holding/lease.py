@@ -32,9 +32,14 @@ class Lease:
         return self.clock.monotonic() - self.renewed
 
     @property
+    def left(self) -> float:
+        """Seconds until it ends, unless it is renewed."""
+        return _SAFE * self.beat.dead_after - self.age
+
+    @property
     def is_fresh(self) -> bool:
         """Whether a step may begin: nobody can have declared this process dead."""
-        return not self.lost and self.age < _SAFE * self.beat.dead_after
+        return not self.lost and self.left > 0
 
 
 class Holder(NamedTuple):

@@ -170,12 +170,9 @@ class Presence:
         flows = tuple(sorted({name for offer in offers for name in offer.flows}))
         at_once = sum(offer.at_once for offer in offers)
         verifies = any(offer.verifies for offer in offers)
+        doing = tuple(islice(self._doing(), slots.MOST_STEPS))
         return beat._replace(
-            lag=self._lag(),
-            flows=flows,
-            at_once=at_once,
-            verifies=verifies,
-            doing=tuple(islice(self._doing(), slots.MOST_STEPS)),
+            lag=self._lag(), flows=flows, at_once=at_once, verifies=verifies, doing=doing
         )
 
     def _doing(self) -> Iterator[UnderWay]:
@@ -303,11 +300,22 @@ class Presence:
         try:
             self._write(core, lease, self._shown(lease.beat))
         except HoldfastError as error:
-            if lease.is_fresh:
-                return
-            log.warning("the lease of this process can't be renewed: %s", error)
-            for run in list(self._runs.values()):
-                run.stop_from_anywhere()
+            if not lease.is_fresh:
+                log.warning("the lease of this process can't be renewed: %s", error)
+                self.stop_if_stale()
+
+    def stop_if_stale(self) -> float:
+        """Stop what is executed here if the lease has ended, even while a beat hangs in the store.
+
+        Takes no lock. Returns the seconds until it is to be called again.
+        """
+        lease = self._lease
+        left = _SOON if lease is None or lease.lost else lease.left
+        if left > 0:
+            return left
+        for run in list(self._runs.values()):
+            run.stop_from_anywhere()
+        return _SOON
 
     def _lag(self) -> float:
         """How late the event loops are that execute runs here."""
@@ -336,7 +344,7 @@ class Presence:
         if ending:
             self._ending[run.run_id] = ending
             for one in ending:
-                one.add_done_callback(self._ring)
+                one.add_done_callback(lambda _: self._bell.put(None))
         lease = run.hold.lease
         if lease is not None and not lease.lost:
             self._owe(run.core, run.run_id, facts, run)
@@ -345,9 +353,6 @@ class Presence:
         self, core: Core, run: str, facts: Mapping[str, Any] = NO_FACTS, left: Run | None = None
     ) -> None:
         self._releases.add(core, run, facts, left)
-        self._bell.put(None)
-
-    def _ring(self, _: object) -> None:
         self._bell.put(None)
 
     def part_from(self, core: Core) -> None:

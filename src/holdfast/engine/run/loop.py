@@ -174,7 +174,7 @@ class Run(Telling):
             raise CheckpointSaveError(self.run_id, why)
 
     def stop_from_anywhere(self) -> None:
-        """Stop what is under way unless the lease is fresh, in the thread of the run's loop."""
+        """Stop what is under way unless the lease is fresh, once, in the thread of the run's loop."""
         if self.loop is not None and not self.loop.is_closed():
             with suppress(RuntimeError):  # it was closed just now
                 self.loop.call_soon_threadsafe(self._stop_if_stale)
@@ -182,6 +182,8 @@ class Run(Telling):
     def _stop_if_stale(self) -> None:
         lease = self.hold.lease
         if lease is None or lease.is_fresh or not (lease.lost or self.recorder.fatal):
+            return
+        if self._stale:  # steps are cleaning up
             return
         self._stale = True
         self.steps.interrupt()
