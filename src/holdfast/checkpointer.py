@@ -58,8 +58,8 @@ from holdfast.operations.children import children, parent_of
 from holdfast.operations.retention import apply_retention, retain
 from holdfast.retention import Retention, in_order
 from holdfast.seams import SYSTEM_CLOCK, SYSTEM_ENTROPY, Clock, Entropy
-from holdfast.store import Store, Survives, require
-from holdfast.urls import open_store
+from holdfast.store import Store, Survives
+from holdfast.urls import store_of
 
 if TYPE_CHECKING:
     from holdfast.keys.keyring import Keyring
@@ -189,13 +189,7 @@ class _Operations(HasOperations):
         )
         self._owns_store = not isinstance(store, Store)
         owner = None if owner is None else check_id("owner", owner)
-        if isinstance(store, Store):
-            if survives is not None:
-                require(store, survives)
-            opened = store
-        else:
-            opened = open_store(store, **({} if survives is None else {"survives": survives}))
-        self._store = bind(opened, owner)
+        self._store = bind(store_of(store, survives), owner)
         writer = writer_for(self._store, clock)
         largest = max(max_state_bytes, MAX_STATE_BYTES)
         part = bool(hidden.encrypted)

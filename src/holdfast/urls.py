@@ -60,6 +60,15 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
         raise StoreURLError(masked(text), str(error)) from None
 
 
+def store_of(given: Store | str | os.PathLike[str] | None, survives: str | None = None) -> Store:
+    """The store that is given, or opened at a URL or path, if it survives this."""
+    if not isinstance(given, Store):
+        return open_store(given, **({} if survives is None else {"survives": survives}))
+    if survives is not None:
+        require(given, survives)
+    return given
+
+
 def check_place(where: str | os.PathLike[str] | None) -> None:
     """Raise `StoreURLError` if this names no store. Opens nothing."""
     found = _found(where)

@@ -89,7 +89,7 @@ def test_a_checkpointer_can_be_closed_wherever_ctrl_c_struck(
     def strike() -> None:
         for nth in count(1):
             store = Queued()
-            monkeypatch.setattr("holdfast.checkpointer.open_store", lambda url, store=store: store)
+            monkeypatch.setattr("holdfast.urls.open_store", lambda url, store=store: store)
             cp = hf.SyncCheckpointer("its own", durability=durability)
             cp.save("run", 0)
             with ctrl_c(nth) as struck:

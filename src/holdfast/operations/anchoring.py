@@ -27,7 +27,7 @@ from holdfast.operations.anchor_files import FIRST_LINE, Anchor, write_section
 from holdfast.operations.private_files import open_to_append
 from holdfast.operations.saving import save
 from holdfast.store import Store
-from holdfast.urls import open_store
+from holdfast.urls import store_of
 
 if TYPE_CHECKING:
     from holdfast.keys.signing import SigningKey
@@ -130,7 +130,7 @@ def _locked(file: IO[bytes]) -> Iterator[None]:
 def opened_beside(core: Core, where: str | Store) -> Iterator[Core]:
     """Another store, to be used beside that of a core."""
     own = core.journals
-    store = where if isinstance(where, Store) else open_store(where)
+    store = store_of(where)
     writer = writer_for(store)
     try:
         yield Core(Journals(store, writer, own.clock, own.entropy), core.settings)

@@ -53,7 +53,7 @@ from holdfast.operations.adding import PAGE, PAGE_BYTES, add, blaming, identity,
 from holdfast.operations.blocks import in_blocks
 from holdfast.operations.joining import in_thread_order, join_thread, keep_aliases
 from holdfast.store import Store
-from holdfast.urls import open_store
+from holdfast.urls import store_of
 
 _FEW: Final = 8  # entries to read before it is known what they weigh
 _LARGEST_STATE: Final = 1 << 30
@@ -90,7 +90,7 @@ def copy_to(
         raise TypeError("copy_to needs a store or URL, and a list of run ids if not all are meant")
     names = named_runs(core, run_ids)
     source = core.journals
-    opened = target if isinstance(target, Store) else open_store(target)
+    opened = store_of(target)
     try:
         store = bind(opened, source.owner)
         largest = max(core.settings.max_state_bytes, _LARGEST_STATE)

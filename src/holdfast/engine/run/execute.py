@@ -14,7 +14,7 @@ from holdfast.engine.holding.presence import Ending
 from holdfast.engine.program import Task
 from holdfast.engine.retry import Retry
 from holdfast.engine.run.attempt import NO_CLAIMS, Attempts, NotBegunError
-from holdfast.engine.run.failures import failure
+from holdfast.engine.run.failures import failure, given_up
 from holdfast.engine.run.interruption import Interruption
 from holdfast.engine.timers import LEAVE_AFTER, Sleep, until
 from holdfast.errors import (
@@ -278,7 +278,8 @@ class Steps:
         attempt = 1 + self.deaths + failures + self._cut_short.get(key, 0)
         began, tries = perf_counter(), 0
         if self.deaths and self._hopeless(task):
-            return self._given_up(task, attempt - 1)
+            error = given_up(run.run_id, task, self.deaths, attempt - 1)
+            return Finished(task, None, error, 0.0, attempt - 1)
         sleep = task.fn if isinstance(task.fn, Sleep) else None
         due = self._due.get(key) if self._due and sleep is None else None
         if due is not None and not await self._wait_until(task.key, due, here):
@@ -344,12 +345,6 @@ class Steps:
             tries += 1
             self._announce(task, attempt)
             self.ring()
-
-    def _given_up(self, task: Task, attempts: int) -> Finished:
-        """A step that is not tried again, because too many processes died in it."""
-        message = f"its process died {self.deaths} times; resume the run to try once more"
-        error = StepFailedError(task.key, "crash", message, attempts, "", self._run.run_id)
-        return Finished(task, None, error, 0.0, attempts)
 
     async def _wait_to_retry(
         self, task: Task, attempt: int, why: Exception, delay: float, here: bool

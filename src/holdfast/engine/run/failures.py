@@ -31,6 +31,12 @@ def failure(run_id: str, task: Task, error: BaseException, attempts: int) -> Ste
     return failed
 
 
+def given_up(run_id: str, task: Task, deaths: int, attempts: int) -> StepFailedError:
+    """The failure of a step that is not tried again: too many processes died in it."""
+    message = f"its process died {deaths} times; resume the run to try once more"
+    return StepFailedError(task.key, "crash", message, attempts, "", run_id)
+
+
 def type_name(error: BaseException) -> str:
     """An error's type by name, for those who can't import it."""
     kind = type(error)

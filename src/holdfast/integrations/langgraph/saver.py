@@ -232,10 +232,8 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
         """
         _, ns, run = _where(config)
         name = get_checkpoint_id(config)
-        if name:
-            found = self._threads.reading(run, partial(self._named, run, name))
-        else:
-            found = self._threads.reading(run, partial(self._newest, run))
+        read = partial(self._named, run, name) if name else partial(self._newest, run)
+        found = self._threads.reading(run, read)
         if found is None:
             return None
         return self._tuple(run, config["configurable"]["thread_id"], ns, found)

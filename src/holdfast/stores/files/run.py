@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Final
 
 from holdfast.errors import CheckpointCorruptedError
-from holdfast.model import Entry
+from holdfast.model import Entry, lost
 from holdfast.seams import fault
 from holdfast.stores._shared.disk import sync
 from holdfast.stores.files import format as form
@@ -58,6 +58,14 @@ def load(run: int, name: str, seq: int, bodies: bool) -> tuple[Entry, int]:
         return form.decode_head(content, name, seq)
     entry = form.decode(content, name, seq)
     return entry, len(entry.body)
+
+
+def outline(run: int, name: str, seq: int) -> Entry:
+    """An entry without its body; of a damaged one, its place."""
+    try:
+        return load(run, name, seq, bodies=False)[0]
+    except CheckpointCorruptedError as error:
+        return lost(name, seq, error.digest)
 
 
 def run_in(name: str, root: int) -> str | None:

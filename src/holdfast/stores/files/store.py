@@ -29,7 +29,7 @@ from holdfast.errors import (
     StoreUnavailableError,
     SyncFailedError,
 )
-from holdfast.model import HIDDEN, Entry, follows, lost
+from holdfast.model import HIDDEN, Entry, follows
 from holdfast.seams import fault
 from holdfast.store import (
     ANY_HEAD,
@@ -146,19 +146,12 @@ class FileStore(IndexedFileStore):
     def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
         def changed(run: int) -> dict[int, Entry]:
             return {
-                seq: trimmed(self._kept(run, marker.run, seq), changes[seq])
+                seq: trimmed(journal.outline(run, marker.run, seq), changes[seq])
                 for seq in journal.seqs(run)
                 if seq in changes
             }
 
         return self._thin(marker, changed)
-
-    def _kept(self, run: int, name: str, seq: int) -> Entry:
-        """The entry without its body; of a damaged one, its place."""
-        try:
-            return journal.load(run, name, seq, bodies=False)[0]
-        except CheckpointCorruptedError as error:
-            return lost(name, seq, error.digest)
 
     def erase(self, tombstone: Entry) -> bool:
         return self._thin(tombstone, lambda run: None)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.errors import (
-    CheckpointCorruptedError,
     HoldfastError,
     OutcomeUnknownError,
     StoreClosedError,
@@ -20,13 +19,13 @@ from holdfast.errors import (
 )
 from holdfast.seams import fault, on_fork
 from holdfast.stores._shared.errors import Translated
+from holdfast.stores.sqlite.errors import code_of, translated
 from holdfast.stores.sqlite.files import OpenFiles
 from holdfast.stores.sqlite.schema import check_version, make_file, prepare
 
 MAX_READERS: Final = 4
 _FIRST_READS: Final = 8  # that have no connection of their own
 _OPENING_MILLISECONDS: Final = 10_000  # many processes may create the schema at once
-_FOR_GOOD: Final = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 _FORK_SECONDS: Final = 60.0  # longer than a commit= may take
 _OPENING_TRIES: Final = 3
 LOOK_SECONDS = 0.05  # before a transaction or a read; after a commit always
@@ -369,15 +368,9 @@ class Connections:
 
     def _translate(self, error: sqlite3.Error) -> HoldfastError:
         self._look_at = 0.0
-        code = code_of(error)
-        if code == sqlite3.SQLITE_ERROR:
+        if code_of(error) == sqlite3.SQLITE_ERROR:
             self._refuse_newer()
-        undecodable = str(error).startswith("Could not decode")
-        if undecodable or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            return CheckpointCorruptedError(self.url, None, f"SQLite says: {error}")
-        if isinstance(error, sqlite3.OperationalError) and code not in _FOR_GOOD:
-            return StoreUnavailableError(f"{self.url}: {error}")
-        return StoreError(f"{self.url}: {error}")
+        return translated(error, self.url)
 
     def _refuse_newer(self) -> None:
         """Raise `SchemaError` if our statements failed because a newer holdfast changed the schema."""
@@ -396,8 +389,3 @@ def lift_guard(db: sqlite3.Connection) -> None:
     """Lift the restrictions of `commit=` (see `work`)."""
     db.set_progress_handler(None, 0)
     db.set_authorizer(None)
-
-
-def code_of(error: sqlite3.Error) -> int:
-    """The primary result code."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF

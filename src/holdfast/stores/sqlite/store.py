@@ -40,7 +40,8 @@ from holdfast.stores._shared.table import (
 )
 from holdfast.stores.sqlite import index
 from holdfast.stores.sqlite.columns import checked, head_or_lost
-from holdfast.stores.sqlite.connections import Connections, code_of, roll_back
+from holdfast.stores.sqlite.connections import Connections, roll_back
+from holdfast.stores.sqlite.errors import code_of
 from holdfast.stores.sqlite.index import ENTRIES, PREFIX
 from holdfast.stores.sqlite.work import WORK_SECONDS, run_guarded
 

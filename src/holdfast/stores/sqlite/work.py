@@ -10,7 +10,8 @@ from typing import Any, Final, NoReturn, Self
 
 from holdfast.store import Work, WorkFailedError
 from holdfast.stores._shared.work import run_work, too_long
-from holdfast.stores.sqlite.connections import code_of, lift_guard
+from holdfast.stores.sqlite.connections import lift_guard
+from holdfast.stores.sqlite.errors import code_of
 from holdfast.stores.sqlite.schema import NAMES
 
 WORK_SECONDS: Final = 5.0
