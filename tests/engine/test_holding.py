@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ import pytest
 import holdfast as hf
 from holdfast.codec.meta import Meta
 from holdfast.engine.holding import slots
-from holdfast.engine.holding.here import Process, process_of, simulate
+from holdfast.engine.holding.here import Process, _watch_lease, process_of, simulate
+from holdfast.engine.holding.lease import Lease
 from holdfast.engine.holding.presence import Presence
 from holdfast.engine.holding.process import Identity, this_process
 from holdfast.kernel.core import Core
@@ -472,6 +474,35 @@ async def test_a_step_is_stopped_when_the_lease_ends_even_if_the_beat_hangs_in_t
         GATES["r"].open.set()
         assert await engine.resume("r") == "done"
     store.close()
+
+
+@pytest.mark.parametrize("renewed", [True, False])
+def test_a_process_that_stood_still_may_beat_before_its_steps_are_stopped(renewed: bool) -> None:
+    """Nobody may have looked at it meanwhile: a laptop that slept."""
+    clock = FakeClock()
+    beat = slots.Beat("nonce", "alive", FAR, dead_after=30)
+    lease = Lease(slots.Slot(0, None, beat), beat, clock.monotonic(), clock)
+    stops: list[float] = []
+    waits: list[float] = []
+
+    class Looks(threading.Event):
+        """Lets time pass: the process stands still the second time, and then beats or does not."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            assert timeout is not None
+            waits.append(round(timeout, 3))
+            clock.advance(600 if len(waits) == 2 else timeout)
+            if renewed and len(waits) == 3:
+                lease.renewed = clock.monotonic()
+            return len(waits) > 3
+
+    presence: Any = SimpleNamespace(
+        living_lease=lease, stop_runs=lambda: stops.append(clock.monotonic())
+    )
+    _watch_lease(presence, Looks())
+    assert waits[:3] == [0, 20, 5]
+    assert waits[3] == (20 if renewed else 5)
+    assert stops == ([] if renewed else [605])
 
 
 @in_loop

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 log = logger()
 
-_PAUSE: Final = 1.0  # seconds, after a beat failed in an unexpected way
+_PAUSE: Final = 1.0  # seconds, after a beat failed in an unexpected way, or without a lease
 
 
 class Process:
@@ -107,12 +108,24 @@ def _beat_in_thread(presence: Presence) -> None:
                 wait = _PAUSE
         over.set()
 
-    def watch() -> None:
-        while not over.wait(presence.stop_if_stale()):
-            pass
-
     threading.Thread(target=beat, name="holdfast-beat", daemon=True).start()
+    watch = partial(_watch_lease, presence, over)
     threading.Thread(target=watch, name="holdfast-lease", daemon=True).start()
+
+
+def _watch_lease(presence: Presence, over: threading.Event) -> None:
+    """Stop the runs when the lease has ended and still no beat came through: one hangs in the store.
+
+    A process that stood still finds that its lease has ended, too: it is to beat first.
+    """
+    ended, wait = False, 0.0
+    while not over.wait(wait):
+        lease = presence.living_lease
+        left = _PAUSE if lease is None else lease.left
+        if ended and left <= 0:
+            presence.stop_runs()
+        ended = left <= 0
+        wait = lease.beat.every if lease is not None and ended else left
 
 
 THIS: Final = Process()

@@ -195,6 +195,12 @@ class Presence:
         """Whether an entry with this nonce was written by this process."""
         return nonce in self._nonces
 
+    @property
+    def living_lease(self) -> Lease | None:
+        """The lease, unless it was lost."""
+        lease = self._lease
+        return None if lease is None or lease.lost else lease
+
     def lease_at_hand(self, core: Core) -> Lease | None:
         """The lease, if it was renewed just now. To be asked for while `claiming`."""
         lease = self._lease
@@ -302,20 +308,12 @@ class Presence:
         except HoldfastError as error:
             if not lease.is_fresh:
                 log.warning("the lease of this process can't be renewed: %s", error)
-                self.stop_if_stale()
+                self.stop_runs()
 
-    def stop_if_stale(self) -> float:
-        """Stop what is executed here if the lease has ended, even while a beat hangs in the store.
-
-        Takes no lock. Returns the seconds until it is to be called again.
-        """
-        lease = self._lease
-        left = _SOON if lease is None or lease.lost else lease.left
-        if left > 0:
-            return left
+    def stop_runs(self) -> None:
+        """Stop what is executed here: the lease has ended. Takes no lock: a beat may hang."""
         for run in list(self._runs.values()):
             run.stop_from_anywhere()
-        return _SOON
 
     def _lag(self) -> float:
         """How late the event loops are that execute runs here."""
