@@ -93,6 +93,7 @@ class Worker:
         self._world.notes.write("killing", self.name)
         self._signal(signal.SIGKILL)
         self.wait()
+        self._world.notes.write("killed", self.name)
 
     def stop(self) -> None:
         """SIGSTOP; returns when it stands still."""

@@ -8,6 +8,7 @@ the machine did not let run, which it notes itself. Nothing else is.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import os
@@ -39,8 +40,18 @@ def write_to(path: str | os.PathLike[str], who: str) -> None:
 
 def note(what: str, run: str = "", step: str = "", **fields: Any) -> None:
     """Note one thing."""
-    line = {"what": what, "run": run, "step": step, "who": _who, "at": time.monotonic(), **fields}
+    where = {"run": run, "step": step, "who": _who, "lane": _lane()}
+    line = {"what": what, **where, "at": time.monotonic(), **fields}
     os.write(_fd, b"\n" + json.dumps(line, default=repr).encode() + b"\n")
+
+
+def _lane() -> str:
+    """The task that notes something: it does one thing after the other."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # there is no event loop here
+        return ""
+    return "" if task is None else task.get_name()
 
 
 @contextmanager
@@ -121,10 +132,16 @@ class Attempt:
 
 
 class TakeOver:
-    """Someone takes a run over, with all its child runs, at some time until the call is over."""
+    """Someone takes a run over, with all its child runs, at some time until the call is over.
 
-    def __init__(self, who: str) -> None:
-        self.who = who
+    Other calls of the same process end meanwhile, and often just because of this one: whoever
+    resumes a run that a task beside it takes over is refused at once. Until then the holder may
+    begin steps, which the take-over makes void: so a call is known by its process and its task.
+    """
+
+    def __init__(self, line: Line) -> None:
+        self.who: str = line["who"]
+        self.lane: str = line["lane"]
         self.over = math.inf
 
     def voids(self, attempt: Attempt) -> bool:
@@ -156,8 +173,8 @@ def executions(lines: list[Line], dead_after: float) -> Executions:
 
     A step may begin again only if the earlier execution is known to be void: its process was
     killed, stood still for `dead_after` or was starved for half of it, or lost the run to someone
-    who said `take_over`; or it raised, so that nothing was recorded; or it ended while the store
-    was away.
+    whose call of `take_over` was under way when it began; or it raised, so that nothing was
+    recorded; or it ended while the store was away.
     """
     judge = _Judge(dead_after)
     for line in lines:
@@ -191,6 +208,7 @@ class _Judge:
             "end": self._end,
             "raised": self._raised,
             "killing": lambda line: self.killed.add(line["who"]),
+            "killed": self._killed,
             "stopping": lambda line: self.stopped[line["who"]].append([line["at"], math.inf]),
             "continued": self._continued,
             "taking over": self._taking_over,
@@ -244,12 +262,18 @@ class _Judge:
         return lost
 
     def _taking_over(self, line: Line) -> None:
-        self.taken[_root(line)].append(TakeOver(line["who"]))
+        self.taken[_root(line)].append(TakeOver(line))
 
     def _called(self, line: Line) -> None:
         for each in self.taken[_root(line)]:
-            if each.who == line["who"]:
+            if (each.who, each.lane) == (line["who"], line["lane"]):
                 each.over = min(each.over, line["at"])
+
+    def _killed(self, line: Line) -> None:
+        """What it had sent to a server may still be done."""
+        for each in (taking for calls in self.taken.values() for taking in calls):
+            if each.who == line["who"]:
+                each.over = min(each.over, line["at"] + self.dead_after)
 
     def _end(self, line: Line) -> None:
         self._newest(line).ended = True

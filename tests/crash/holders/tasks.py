@@ -24,6 +24,7 @@ from tests import faults
 from tests.crash.holders import flows, storm
 from tests.crash.holders.oracle import note
 from tests.crash.worker import stop
+from tests.waiting import ENOUGH
 
 OUTAGES = (hf.StoreUnavailableError, hf.CheckpointSaveError, hf.CheckpointLoadError)
 
@@ -96,10 +97,13 @@ async def execute_then_hang(
 @in_loop
 async def resume(engine: hf.Engine, *, runs: Sequence[str], **options: Any) -> None:
     """`resume` of all these runs at once."""
-    for run in runs:
+
+    async def one(run: str) -> None:
         if options.get("take_over"):
             note("taking over", run)
-    await asyncio.gather(*(noted(run, engine.resume(run, **options)) for run in runs))
+        await noted(run, engine.resume(run, **options))
+
+    await asyncio.gather(*map(one, runs))
 
 
 @in_loop
@@ -185,6 +189,25 @@ def execute_to_commit(
 def _stand_still(nth: int) -> None:
     note("stopping", nth=nth)
     stop()
+
+
+@in_loop
+async def take_over_beside(engine: hf.Engine, *, run: str, until: str) -> None:
+    """Take a run over with a claim that is held up until a file is there, and resume it meanwhile."""
+
+    async def take_over() -> None:
+        note("taking over", run)
+        await noted(run, engine.resume(run, take_over=True))
+
+    held_up = faults.Pause(ENOUGH)
+    with faults.at("writer.append.before", held_up):
+        taking = asyncio.create_task(take_over())
+        await asyncio.to_thread(held_up.wait_until_reached)
+        await asyncio.create_task(noted(run, engine.resume(run)))
+        while not Path(until).exists():
+            await asyncio.sleep(0.02)
+        held_up.go_on()
+        await taking
 
 
 # --- leaving a run without ending it

@@ -63,6 +63,25 @@ def test_a_step_three_times_as_long_as_dead_after_is_not_executed_elsewhere(
     check_executed_once(world)
 
 
+def test_what_the_holder_begins_while_its_run_is_taken_over_may_be_begun_again(
+    world: World, tmp_path: Path
+) -> None:
+    """Also after another task of the process that takes it over was refused."""
+    one, claim = tmp_path / "one", tmp_path / "claim"
+    args = {"flow": "chain", "runs": {"r": [1]}}
+    world.start("execute", dead_after=NEVER, until={"one": str(one)}, hang=["two"], args=args)
+    world.notes.wait_for("begin", step="one")
+    taker = world.start("take_over_beside", "there", args={"run": "r", "until": str(claim)})
+    world.notes.wait_for("outcome", how="RunActiveError", who=taker.name)
+    one.touch()
+    world.notes.wait_for("begin", step="two")
+    claim.touch()
+    taker.done()
+    found = executions(world.notes.read(), NEVER)
+    assert found.violations == [], world.report()
+    assert found.times("two") == {("r", "two"): 2}
+
+
 def test_recover_of_a_foreign_host_that_does_not_wait_takes_nothing(world: World) -> None:
     args = {"flow": "chain", "runs": {"r": [1]}}
     holder = world.start("execute", hang=["two"], dead_after=NEVER, args=args)

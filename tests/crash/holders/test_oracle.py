@@ -12,16 +12,19 @@ Told = tuple[str, str] | tuple[str, str, float]
 
 
 def judged(*told: Told) -> list[str]:
-    """The violations in what processes a, b, ... noted of step s of run r, a second each."""
+    """The violations in what processes a, b, ... noted of step s of run r, a second each.
+
+    "b/2" is the second task of b: each makes one call at a time.
+    """
     lines: list[dict[str, Any]] = []
     for number, (what, who, *at) in enumerate(told):
         when = at[0] if at else float(number)
         since = when - 2.0  # of "starved"
         step = what.partition(":")[2] or "s"
         what = what.partition(":")[0]
-        lines.append(
-            {"what": what, "who": who, "run": "r", "step": step, "at": when, "since": since}
-        )
+        who, _, lane = who.partition("/")
+        line = {"what": what, "who": who, "lane": lane, "run": "r", "step": step, "at": when}
+        lines.append({**line, "since": since})
     return [violation.detail for violation in executions(lines, 3.0).violations]
 
 
@@ -44,6 +47,13 @@ DOUBLES: dict[str, list[Told]] = {
     ],
     "taken over before it began": [
         ("taking over", "b"), ("tried", "b"), ("begin", "a"), ("begin", "b"),
+    ],
+    "taken over before it began, while another call was under way": [
+        ("calling", "b/2"), ("taking over", "b/1"), ("tried", "b/1"), ("begin", "a"), ("begin", "b"),
+    ],
+    "taken over long ago by one that was killed": [
+        ("taking over", "b"), ("killing", "b"), ("killed", "b", 2.0), ("begin", "a", 6.0),
+        ("begin", "c", 7.0),
     ],
     "by another than the one who took over": [
         ("taking over", "b"), ("begin", "b"), ("begin", "a"),
@@ -74,6 +84,12 @@ EXCUSED: dict[str, list[Told]] = {
     "raised": [("begin", "a"), ("raised", "a"), ("begin", "a")],
     "taken over": [("begin", "a"), ("taking over", "b"), ("begin", "b")],
     "begun while another took over": [("taking over", "b"), ("begin", "a"), ("begin", "b")],
+    "begun while another took over, though another call of that one was refused": [
+        ("taking over", "b/1"), ("tried", "b/2"), ("begin", "a"), ("begin", "b"),
+    ],
+    "begun while one took over that was killed": [
+        ("taking over", "b"), ("killing", "b"), ("killed", "b"), ("begin", "a"), ("begin", "c"),
+    ],
     "stopped for long": [
         ("begin", "a"), ("stopping", "a", 1.0), ("begin", "b", 4.5), ("continued", "a", 9.0),
     ],
