@@ -91,6 +91,15 @@ SHARING = ("web/browser/", "integrations/dask/")
 """Folders whose tests share what takes long to start: one worker begins with all of them."""
 
 QUICK = ("stores/test_memory.py", "stores/test_sqlite.py")
+VARIANTS = (
+    "TestInTheFileOfAProgram",
+    "TestRedisStoreOnACluster",
+    "TestThroughPgBouncer",
+    "TestWithAPoolOfTheUsers",
+)
+"""Other ways to a store that passes its whole contract: `make test` tries one test in three of it
+there, `make crash` all."""
+
 ON_SQLITE = ("kernel/", "operations/", "stores/")
 OTHER_STORES = frozenset(
     ["file", "postgres", "postgresql", "mysql", "redis", "duckdb", "mongodb", "dynamodb"]
@@ -111,13 +120,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    chosen = items if EFFORT > 1 else _one_in_three_of_variants(items)
     if config.getoption("--quick"):
         in_memory = {_base(item) for item in items if "memory" in _parameters(item)}
-        quick = [item for item in items if _is_quick(item, in_memory)]
-        config.hook.pytest_deselected(items=list(set(items) - set(quick)))
-        items[:] = quick
+        chosen = [item for item in chosen if _is_quick(item, in_memory)]
+    if left_out := set(items) - set(chosen):
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = chosen
     if hasattr(config, "workerinput"):  # of xdist
         items[:] = _long_first(items, config.workerinput["workercount"])
+
+
+def _one_in_three_of_variants(items: list[pytest.Item]) -> list[pytest.Item]:
+    of_variants = [item for item in items if item.parent and item.parent.name in VARIANTS]
+    left_out = set(of_variants) - set(of_variants[::3])
+    return [item for item in items if item not in left_out]
 
 
 def _long_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:

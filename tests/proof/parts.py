@@ -47,7 +47,8 @@ PARTS: Final[dict[str, Part]] = {
             "tests/servers",
             "tests/stores",
             "tests/integrations/dask/test_storm.py",
-            "tests/integrations/pydantic_ai/test_crashes.py",
+            "tests/integrations/langgraph/test_killed.py",
+            "tests/integrations/pydantic_ai",
         ),
         {
             "POSTGRES_KILLS": 1_000,
@@ -72,6 +73,7 @@ PARTS: Final[dict[str, Part]] = {
             "tests/owners",
             "tests/pipeline",
             "tests/telemetry",
+            "tests/testing",
             "tests/web/api",
             "tests/workflow",
         ),

@@ -15,8 +15,8 @@ from tests.integrations.dask.conftest import kill
 from tests.integrations.dask.storm import STEPS, TABLES, voyage
 from tests.servers import postgres
 
-RUNS: Final = 80 if EFFORT == 1 else 200
-KILL_AFTER: Final = (15, 35, 55) if EFFORT == 1 else (25, 65, 105, 145)  # results
+RUNS: Final = 40 if EFFORT == 1 else 200
+KILL_AFTER: Final = (10, 25) if EFFORT == 1 else (25, 65, 105, 145)  # results
 
 
 def test_killed_workers_cost_neither_a_result_nor_a_recorded_step(

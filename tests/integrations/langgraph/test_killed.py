@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
+from tests.effort import EFFORT
 from tests.integrations.langgraph import killed
 from tests.waiting import run_process
 
@@ -19,7 +20,7 @@ def run(url: str, log: Path, where: str) -> subprocess.CompletedProcess[str]:
     return run_process(command, check=False, capture_output=True)
 
 
-@pytest.mark.parametrize("where", ["plan", "slow", "end"])
+@pytest.mark.parametrize("where", ["plan", "slow", "end"] if EFFORT > 1 else ["slow"])
 def test_a_killed_agent_repeats_only_the_node_that_it_was_killed_in(
     where: str, tmp_path: Path
 ) -> None:
