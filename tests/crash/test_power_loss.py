@@ -11,21 +11,23 @@ from tests.crash.harness import first_seed, setting
 from tests.crash.power import lose_power
 
 STATES = setting("HOLDFAST_POWER_STATES", 200)  # over all tests here
-TRACES = max(4, STATES // 8_000)  # different workloads for each test
+TRACES = max(4, STATES // 8_000)  # different workloads on each kind of disk
+SHARES = 5 if TRACES >= 20 else 1  # tests of each kind, for several cores
 
 
+@pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize(
     ("kind", "in_order"),
     [("sqlite", True), ("sqlite", False), ("file", True), ("file", False)],
     ids=["sqlite", "sqlite-names-in-any-order", "file", "file-names-in-any-order"],
 )
 def test_no_power_loss_takes_an_acknowledged_save(
-    kind: str, in_order: bool, tmp_path: Path, survived: Survived
+    kind: str, in_order: bool, share: int, tmp_path: Path, survived: Survived
 ) -> None:
     """Where names reach the disk in any order, as POSIX allows and no journaling file system does,
     one that nobody was told of may be there without the one before it. No more than that."""
     first = first_seed()
-    for seed in range(first, first + TRACES):
+    for seed in range(first + share, first + TRACES, SHARES):
         where = tmp_path / str(seed)
         states = STATES // TRACES // 4
         found = lose_power(kind, where, seed=seed, states=states, in_order=in_order)
