@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import sys
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from holdfast.cli._exits import Exit
+from holdfast.engine.people.questions import Approval, Question
+from holdfast.engine.people.schema import schema_of, schema_of_fields
 from holdfast.views.commands import answer_form
 from tests.cli.conftest import Cli
 
+RECURSIVE = {
+    "type": "object",
+    "required": ["x", "y"],
+    "properties": {key: {"$ref": "#/$defs/a"} for key in "xy"},
+}
 FLOWS = """
 from pathlib import Path
 
-from holdfast.workflow import ask, step, workflow
+from holdfast.workflow import approve, ask, step, workflow
 
 
 @step
@@ -59,6 +69,16 @@ async def many() -> None:
 @workflow("sure")
 async def sure() -> bool:
     return await ask("really?", returns=bool, name="sure")
+
+
+@workflow("approval")
+async def approval() -> bool:
+    return (await approve("publish?", name="publish")).approved
+
+
+@workflow("text")
+async def text() -> str:
+    return await ask("which?", returns=str, name="which")
 """
 
 
@@ -130,7 +150,15 @@ def test_the_form_of_an_answer_is_shown_and_yes_is_an_answer(mine: Cli) -> None:
         ({"type": "string"}, "TEXT"),
         ({"type": "integer"}, "NUMBER"),
         ({"type": "object"}, "JSON"),
-        ({"type": ["string", "null"]}, "JSON"),
+        (schema_of(Approval), '{"approved": true}'),
+        (schema_of(list[int]), "[1]"),
+        (schema_of_fields({"n": int, "when": Literal["now", "later"]}), '{"n": 1, "when": "now"}'),
+        (schema_of(dict[str, Decimal]), "JSON"),
+        ({**schema_of(list[str]), "minItems": 2}, "JSON"),
+        ({"type": "object", "required": ["\x85"]}, "JSON"),
+        ({"type": "object", "required": [*map(str, range(9))]}, "JSON"),
+        ({"$defs": {"a": RECURSIVE}, **RECURSIVE}, "JSON"),
+        ({"type": ["string", "null"]}, '"TEXT"'),
         ({}, "JSON"),
         ({"enum": ["red", "blue"]}, "red|blue"),
         ({"enum": [1, "1", "", "@file"]}, '1|"1"|""|"@file"'),
@@ -138,8 +166,36 @@ def test_the_form_of_an_answer_is_shown_and_yes_is_an_answer(mine: Cli) -> None:
         ({"enum": ["\x1b[2J"]}, "JSON"),
     ],
 )
-def test_the_form_of_an_answer_is_a_word_or_its_choices(schema: dict[str, Any], form: str) -> None:
-    assert answer_form(schema) == form
+def test_the_form_of_an_answer_is_a_word_its_choices_or_an_example_that_fits(
+    schema: dict[str, Any], form: str
+) -> None:
+    assert answer_form(Question("r", "q", "well?", schema, datetime.now(UTC))) == form
+
+
+def test_how_to_approve_is_shown_and_works_as_printed(mine: Cli) -> None:
+    way = """holdfast answer r '--with={"approved": true}'"""
+    assert way in mine("run", "mine:approval", "--run-id", "r").err
+    assert way in mine("show", "r").out
+    assert '{"approved": true}' in mine("questions").out
+    for wrong in ("true", "yes", '{"approved": 1}'):
+        refused = mine("answer", "r", "--with", wrong)
+        assert refused.code == Exit.USAGE
+        assert f"for example: {way}" in refused.err
+    assert mine(*shlex.split(way)[1:]).code == 0
+    assert mine("resume", "r", "--flow", "mine:approval").json is True
+
+
+def test_an_example_of_an_answer_has_every_field_that_is_required(cli: Cli) -> None:
+    cli("run", "jobs:review", "-i", "what=x", "--run-id", "r")
+    wrong = cli("answer", "r", "--with", '{"approved": "no"}')
+    assert """holdfast answer r '--with={"approved": true, "amount": 1}'""" in wrong.err
+
+
+@pytest.mark.parametrize("said", ["7", "true", "null", "[a]", "[7]", '"7"', "plain"])
+def test_text_that_looks_like_json_is_text_where_text_is_asked_for(mine: Cli, said: str) -> None:
+    mine("run", "mine:text", "--run-id", "r")
+    assert mine("answer", "r", "--with", said).code == 0
+    assert mine("resume", "r", "--flow", "mine:text").json == said.strip('"')
 
 
 def test_choices_of_a_store_do_not_become_commands(mine: Cli) -> None:

@@ -14,12 +14,13 @@ from holdfast.cli._session import Session, as_command
 from holdfast.codec import readable
 from holdfast.engine.people import inbox, requests
 from holdfast.engine.people.questions import Question
-from holdfast.errors import QuestionError
+from holdfast.errors import InvalidAnswerError, QuestionError
 from holdfast.views import continuing, threads
-from holdfast.views.commands import answer_form
+from holdfast.views.commands import ANY_FORM, answer_form
 from holdfast.views.values import plain
 
 _BOOLEANS: Final = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
+_SCHEMA: Final = "`holdfast questions --json` shows its schema"
 
 
 @as_command(
@@ -69,7 +70,9 @@ def command(
             assert asked is not None
             question, value = asked.key, _form(asked)
         else:
-            value = _given(document, asked)
+            rest = [one for one in waiting if one is not asked]
+            way = asked and session.commands.answer(run_id, [asked, *rest])
+            value = _given(document, asked, way or "")
         cp.core.drive(requests.answer(cp.core, run_id, value, question, by=by, sign=key))
         commands = session.commands.of_others()  # whoever answers need not be who executes it
         resume_command = commands.resume(run_id, source=continuing.source_of(cp, run_id))
@@ -84,28 +87,40 @@ def command(
     )
 
 
-def _given(document: str, asked: Question | None) -> Any:
-    """The answer in a document, or plain text where the question asks for text."""
+def _given(document: str, asked: Question | None, way: str) -> Any:
+    """The answer in a document, or plain text where the question asks for text.
+
+    `way` is a command that gives an answer, to show it to those whose answer does not fit.
+    """
+    is_text = document != "-" and document[:1] not in ("@", '"')
     try:
-        return readable.data_from_json(_flows.parse_json(document, "--with"))
+        value = readable.data_from_json(_flows.parse_json(document, "--with"))
     except ValueError as error:
         raise click.UsageError(f"--with: {error}") from None
     except click.UsageError as error:
-        if document == "-" or document[:1] in ("@", "{", "[", '"'):
+        kind = None if asked is None else asked.schema.get("type")
+        if not is_text or (document[:1] in ("{", "[") and kind != "string"):
             raise
         if asked is None:
             quoted = shlex.quote(json.dumps(document, ensure_ascii=False))
             raise click.UsageError(f"{error.message}; if it is text, quote it: {quoted}") from None
-        form = answer_form(asked.schema)
-        if asked.schema.get("type") == "boolean" and document.lower() in _BOOLEANS:
+        if kind == "boolean" and document.lower() in _BOOLEANS:
             return _BOOLEANS[document.lower()]
         wrong = asked.problems_with(document)
         if not wrong:
             return document
-        if form != "JSON":
-            raise click.UsageError(f"--with takes {form}, not {document!r}") from None
-        schema = "`holdfast questions --json` shows its schema"
-        raise click.UsageError(f"{error.message}, and as text {wrong}; {schema}") from None
+        form = answer_form(asked)
+        if form == ANY_FORM:
+            raise click.UsageError(f"{error.message}, and as text {wrong}; {_SCHEMA}") from None
+        such = f"; for example: {way}" if form[0] == "{" else ""
+        raise click.UsageError(f"--with takes {form}, not {document!r}{such}") from None
+    wrong = "" if asked is None else asked.problems_with(value)
+    if asked is None or not wrong:
+        return value
+    if is_text and not asked.problems_with(document):  # as 7 is, where text is asked for
+        return document
+    advice = _SCHEMA if answer_form(asked) == ANY_FORM else f"for example: {way}"
+    raise InvalidAnswerError(asked.run_id, asked.key, f"{wrong}; {advice}")
 
 
 def _picked(waiting: list[Question], key: str | None) -> Question | None:

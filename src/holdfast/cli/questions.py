@@ -56,7 +56,7 @@ def command(
                     q.run_id,
                     q.key,
                     q.prompt,
-                    answer_form(q.schema),
+                    answer_form(q),
                     ", ".join(q.assignees),
                     words.moment(q.deadline),
                     words.ago(q.asked_at),

@@ -2,12 +2,13 @@
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.errors.base import one_line
 from holdfast.project import project_settings
 from holdfast.urls import default_url, masked
+from holdfast.views.schemas import example
 
 if TYPE_CHECKING:  # the engine takes long to import
     from holdfast.engine.people.questions import Question
@@ -15,9 +16,12 @@ if TYPE_CHECKING:  # the engine takes long to import
 PLACEHOLDER: Final = "MODULE:NAME"
 """What stands in a command for a flow that only its reader knows."""
 
+ANY_FORM: Final = "JSON"
+"""What stands for an answer whose schema is too much for a hint."""
+
 _SIGNATURES: Final = ("--sign-key", "--trusted")
 _FORMS: Final = {"boolean": "true|false", "string": "TEXT", "integer": "NUMBER", "number": "NUMBER"}
-_CHOICES: Final = 60  # characters
+_LONGEST: Final = 60  # characters of choices, or of an example
 _MASK: Final = "***"  # what a URL shows of its secrets
 
 
@@ -81,7 +85,7 @@ class Commands(NamedTuple):
         signed = theirs is not self  # then whose key it is says who answers
         options = [f"--question={first.key}"] if len(asked) > 1 else []
         options += [f"--by={first.assignees[0]}"] if first.assignees and not signed else []
-        options += [] if form else [f"--with={answer_form(first.schema)}"]
+        options += [] if form else [f"--with={answer_form(first)}"]
         return theirs.line("answer", run_id, *options)
 
     def of_others(self) -> "Commands":
@@ -92,14 +96,20 @@ class Commands(NamedTuple):
         return self._replace(keys=(*kept, *(f"{name}=FILE" for name in _SIGNATURES)))
 
 
-def answer_form(schema: Mapping[str, Any]) -> str:
-    """What an answer that fits this schema looks like, in a word: the choices if they are few."""
+def answer_form(asked: "Question") -> str:
+    """What an answer looks like: a word, the choices if they are few, or an example that fits."""
+    schema = asked.schema
     choices = schema.get("enum")
     if isinstance(choices, list) and choices:
-        shown = "|".join(map(_choice, choices[:_CHOICES]))
-        return shown if len(shown) <= _CHOICES and shown.isprintable() else "JSON"
+        shown = "|".join(map(_choice, choices[:_LONGEST]))
+        return shown if len(shown) <= _LONGEST and shown.isprintable() else ANY_FORM
     kind = schema.get("type")
-    return _FORMS.get(kind, "JSON") if isinstance(kind, str) else "JSON"
+    if isinstance(kind, str) and kind in _FORMS:
+        return _FORMS[kind]
+    value = example(schema, schema)
+    spelt = json.dumps(value, ensure_ascii=False, default=str)
+    fits = value and len(spelt) <= _LONGEST and spelt.isprintable()
+    return spelt if fits and not asked.problems_with(json.loads(spelt)) else ANY_FORM
 
 
 def _choice(choice: Any) -> str:
