@@ -105,6 +105,28 @@ def test_all_runs_are_watched_until_somebody_interrupts(
     assert done.out.count("burst-") == 12, "however many come between two looks"
 
 
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_run_that_waits_for_an_answer_is_watched_on_and_says_how_to_answer(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    cli("run", "jobs:review", "-i", "what=x", "--run-id", "r")
+    looks = []
+
+    def look(*_: object) -> dict[str, object]:
+        looks.append(1)
+        if len(looks) == 3:
+            raise KeyboardInterrupt
+        return {}
+
+    monkeypatch.setattr("holdfast.cli.watch.doing_now", look)
+    monkeypatch.setattr("holdfast.cli.watch._LOOK", 0.05)
+    done = cli("watch", "r", "--interval", "0.05", *options)
+    assert done.code == 0
+    way = """holdfast answer r '--with={"approved": true, "amount": 1}'"""
+    told = f"it waits for an answer:\n  {way}\nCtrl-C stops watching\n"
+    assert done.err == ("" if options else told), "once, and not for programs"
+
+
 def test_an_encrypted_store_tells_nothing_of_steps_in_the_clear(tmp_path: Path) -> None:
     from holdfast.workflow import step, workflow
 

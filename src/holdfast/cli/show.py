@@ -67,7 +67,7 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
         found = show(cp, info, place)
         told = outcome_of(cp, info, found.moments)
         claimed = claims(cp, info.run_id)
-        advice = None if session.json else next_for(session.commands, cp, found)
+        advice = None if session.json else next_for(session.commands, cp, info, found.facts)
         steps = doing_now(cp.core).get(info.run_id, []) if info.status == "running" else []
     document = found.document() | told.document() | {"claims": claimed.document()}
 

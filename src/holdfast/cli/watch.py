@@ -21,6 +21,7 @@ from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.operations.timeline import Moment
 from holdfast.views import words
 from holdfast.views.moments import note
+from holdfast.views.next_steps import next_for
 from holdfast.views.runs import doing, nobody
 
 _LOOK: Final = 2.5  # seconds after which to look whether its process is alive, and how far it is
@@ -44,9 +45,10 @@ def command(session: Session, run: str | None, interval: float) -> None:
 
     Below, on a terminal, are the steps under way with the progress that they report, at most a few
     seconds old; not of an encrypted store. Ends when the run ends, with 1 if it failed or was
-    cancelled, or if its process is dead. Without RUN, follow all runs, until Ctrl-C. That stops
-    watching, and does nothing to the runs. PostgreSQL and Redis notify of new entries; other stores
-    are read every --interval. With --json, one object per line.
+    cancelled, or if its process is dead. While a run is paused, or waits for an answer, watching
+    goes on. Without RUN, follow all runs, until Ctrl-C. That stops watching, and does nothing to
+    the runs. PostgreSQL and Redis notify of new entries; other stores are read every --interval.
+    With --json, one object per line.
     """
     with session.opened() as cp, suppress(KeyboardInterrupt):
         if run is None:
@@ -70,14 +72,30 @@ class _Watching:
         status = ""
         with self._cp.watch(run_id, every=interval) as changes:
             while True:
-                for moment in self._cp.timeline(run_id, after=seen):
+                new = self._cp.timeline(run_id, after=seen)
+                for moment in new:
                     self._print(moment)
                     seen, status = moment.seq, moment.status
                 if status in _ENDS:
                     raise SystemExit(_ENDS[status])
-                _refuse_orphan(self._cp, run_id)
+                self._look_after(run_id, waits=bool(new))
                 self._show_steps(doing_now(self._cp.core).get(run_id, ()))
                 changes.wait(_LOOK)
+
+    def _look_after(self, run_id: str, *, waits: bool) -> None:
+        """Fail if nobody executes the run; with `waits`, say what it waits for, if it does."""
+        info = self._cp.run(run_id)
+        if info is None:
+            return
+        facts = doing(self._cp, info)[1]
+        if facts.get("orphaned"):
+            raise FailedError(f"{nobody(facts['holder'])}; continue it with: holdfast recover")
+        if waits and not self._session.json:
+            advice = next_for(self._session.commands, self._cp, info, facts)
+            if advice is not None:
+                self._below.clear()
+                for line in (advice.why, f"  {advice.command}", "Ctrl-C stops watching"):
+                    _show.say(line, err=True)
 
     def follow_all(self, interval: float) -> None:
         """Until somebody interrupts it."""
@@ -135,11 +153,3 @@ class _Watching:
         else:
             self._below.clear()
         self._told = found
-
-
-def _refuse_orphan(cp: SyncCheckpointer, run_id: str) -> None:
-    """Fail if nobody executes the run: nothing will happen to it."""
-    info = cp.run(run_id)
-    facts = {} if info is None else doing(cp, info)[1]
-    if facts.get("orphaned"):
-        raise FailedError(f"{nobody(facts['holder'])}; continue it with: holdfast recover")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+from holdfast.checkpoint import RunInfo
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.engine.people.inbox import questions
 from holdfast.errors import HoldfastError
 from holdfast.model import Status
 from holdfast.views import continuing, threads
 from holdfast.views.commands import Commands
-from holdfast.views.run import Shown
 from holdfast.views.runs import nobody
 
 
@@ -21,9 +22,10 @@ class Advice(NamedTuple):
     command: str
 
 
-def next_for(commands: Commands, cp: SyncCheckpointer, found: Shown) -> Advice | None:
-    """What to do next; None where nothing is to be done. Blocks."""
-    info, facts = found.info, found.facts
+def next_for(
+    commands: Commands, cp: SyncCheckpointer, info: RunInfo, facts: Mapping[str, Any]
+) -> Advice | None:
+    """What to do next; None where nothing is to be done. `facts` are what `doing` found. Blocks."""
     if info.flow is None or info.flow == threads.FLOW:
         return None
     source = continuing.source_of(cp, info.run_id)
@@ -37,21 +39,24 @@ def next_for(commands: Commands, cp: SyncCheckpointer, found: Shown) -> Advice |
         retry = commands.resume(info.run_id, (), source, name="retry")
         return Advice("when the cause is fixed, continue it with:", retry)
     if info.status == Status.PAUSED:
-        return _paused(commands, cp, found, source)
+        return _paused(commands, cp, info.run_id, source, facts)
     return None
 
 
 def _paused(
-    commands: Commands, cp: SyncCheckpointer, found: Shown, source: str | None
+    commands: Commands,
+    cp: SyncCheckpointer,
+    run_id: str,
+    source: str | None,
+    facts: Mapping[str, Any],
 ) -> Advice | None:
-    run_id = found.info.run_id
     try:
         asked = questions(cp.core, run_id)
     except HoldfastError:  # `show` says what is damaged
         return None
     if asked:
         return Advice("it waits for an answer:", commands.answer(run_id, asked))
-    if found.facts.get("due") is None:
+    if facts.get("due") is None:
         resume = commands.resume(run_id, (), source)
         return Advice("it is paused; continue it with:", resume)
     return None
