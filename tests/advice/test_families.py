@@ -195,9 +195,9 @@ def test_an_id_that_is_taken_is_resumed_or_replaced() -> None:
             engine.run_sync(report(topic="kelp"), run_id="r")
         with pytest.raises(hf.RunExistsError) as refused:
             engine.run_sync(report(topic="kelp"), run_id="r")
-        advice(refused.value, "resume it, or choose another id")
+        advice(refused.value, "resume it with resume=True, or choose another id")
         assert engine.run_sync(report(topic="kelp"), run_id="r2") == "kelp"
-        assert engine.resume_sync("r") == "kelp"
+        assert engine.run_sync(report(topic="kelp"), run_id="r", resume=True) == "kelp"
 
 
 def test_a_graph_is_given_the_id_or_the_store_that_it_misses() -> None:

@@ -411,6 +411,16 @@ def test_the_command_that_is_offered_continues_the_run(cli: Cli) -> None:
     assert cli(*way).json == 3
 
 
+def test_a_run_whose_id_is_taken_is_continued_as_the_error_says(cli: Cli) -> None:
+    cli("run", "jobs:anything", "--run-id", "it")
+    taken = cli("run", "jobs:anything", "--run-id", "it")
+    assert taken.code == Exit.REFUSED
+    assert "run 'it' already exists; choose another id, or continue it with: " in taken.err
+    cli("answer", "it", "--with", "3")
+    way = taken.err.rpartition("holdfast ")[2]
+    assert cli(*shlex.split(way)).json == 3
+
+
 def test_the_command_that_is_offered_names_a_flow_of_the_user_or_the_project(cli: Cli) -> None:
     """A store may say anything: nothing of it becomes a module to import."""
     asked = cli("run", "jobs:review", "-i", "what=x", "--run-id", "it")

@@ -38,7 +38,7 @@ def test_a_run_that_began_with_other_inputs_is_resumed_without_any(engine: hf.En
 
 def test_an_id_that_is_taken_can_be_resumed(engine: hf.Engine) -> None:
     paused(engine)
-    with pytest.raises(hf.RunExistsError, match="resume it, or choose another id"):
+    with pytest.raises(hf.RunExistsError, match="resume it with resume=True, or choose another id"):
         engine.run_sync(asks(n=1), run_id="r")
     with pytest.raises(hf.RunPausedError):
         engine.run_sync(asks(n=1), run_id="r", resume=True)

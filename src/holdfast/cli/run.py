@@ -8,6 +8,7 @@ from holdfast.cli import _flows, _options
 from holdfast.cli._claims import Allowed, allowing
 from holdfast.cli._execution import execute
 from holdfast.cli._session import Session, as_command
+from holdfast.errors import RunExistsError
 from holdfast.seams import new_id
 
 
@@ -48,10 +49,17 @@ def command(
     name = new_id() if run_id is None else run_id
     if thread is None and wanted.threaded:
         thread = name
-    execute(
-        session,
-        lambda engine: engine.stream(call, run_id=name, thread_id=thread, owner=owner, labels=told),
-        name,
-        partial(session.commands.resume, name, [flow]),
-        allowed,
-    )
+    again = partial(session.commands.resume, name, [flow])
+    try:
+        execute(
+            session,
+            lambda engine: engine.stream(
+                call, run_id=name, thread_id=thread, owner=owner, labels=told
+            ),
+            name,
+            again,
+            allowed,
+        )
+    except RunExistsError:
+        advice = f"choose another id, or continue it with: {again()}"
+        raise RunExistsError(name, advice) from None

@@ -20,6 +20,7 @@ from holdfast.model import Entry, Kind, Status, check_id
 
 _NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 _MOST_LABELS: Final = 20
+_TAKEN: Final = "resume it with resume=True, or choose another id"
 
 
 class Link(NamedTuple):
@@ -76,7 +77,7 @@ class Opening:
 
         def decide(head: Entry | None) -> Draft:
             if head is not None and head.status != Status.DELETED:
-                raise RunExistsError(self._run)
+                raise RunExistsError(self._run, _TAKEN)
             return opening
 
         listed = self._link.listed

@@ -228,7 +228,8 @@ class RunExistsError(CheckpointError):
     """The id given for a new run is taken; the run that has it is unchanged."""
 
     run_id: str
-    _text = "run {run_id!r} already exists; resume it, or choose another id"
+    advice: str = "resume it, or choose another id"
+    _text = "run {run_id!r} already exists; {advice}"
 
 
 class RunDeletedError(RunExistsError):
