@@ -116,10 +116,12 @@ def as_another(
 
 
 @asynccontextmanager
-async def executed(engine: hf.Engine, run_id: str = "r") -> AsyncIterator[asyncio.Task[str]]:
+async def executed(
+    engine: hf.Engine, run_id: str = "r", flow: hf.Flow[str] = waiting
+) -> AsyncIterator[asyncio.Task[str]]:
     """A run that is in the middle of its step."""
     gate = GATES[run_id] = Gate()
-    task = asyncio.create_task(engine.run(waiting(run_id), run_id=run_id))
+    task = asyncio.create_task(engine.run(flow(run_id), run_id=run_id))
     await gate.begun.wait()
     try:
         yield task
@@ -304,6 +306,34 @@ def test_recover_resumes_the_runs_of_the_dead_also_when_they_have_to_wait_their_
             clock.advance(3600)
             GATES["r"].open.set()
             assert await recovering == {"r": "done", "s": "done"}
+        for opened in (far, farther, cp):
+            await opened.close()
+
+    asyncio.run(main())
+
+
+def test_a_process_is_seen_to_be_dead_though_it_had_the_slot_of_another_dead_one(
+    url: str, clock: FakeClock
+) -> None:
+    """Whose run is still there, because nobody here has its flow."""
+
+    async def main() -> None:
+        far, farther = as_another(url), as_another(url, FAR._replace(place="a third boot"))
+        cp = hf.Checkpointer(url, clock=clock)
+        async with (
+            hf.Engine(far) as first,
+            hf.Engine(farther) as second,
+            hf.Engine(cp, flows=[waiting]) as engine,
+            executed(first, "r", busy),
+        ):
+            slot = slots.read(cp.core, 0)
+            assert slot.beat is not None
+            assert slots.write(cp.core, slot, slot.beat._replace(state="buried"))
+            async with executed(second, "s"):
+                assert slots.read(cp.core, 0).beat not in (None, slot.beat)
+                GATES["s"] = Gate()
+                GATES["s"].open.set()
+                assert await engine.recover() == {"s": "done"}
         for opened in (far, farther, cp):
             await opened.close()
 

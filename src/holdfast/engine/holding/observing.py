@@ -112,8 +112,7 @@ def _judged(core: Core, holder: Holder, bury: bool) -> Standing:
         after = core.journals.clock.monotonic()
         beat = slot.beat
         if slot.head is None or (beat is not None and beat.nonce != holder.nonce):
-            seen.pop(holder.slot, None)
-            return Standing(holder, "died")
+            return Standing(holder, "died")  # what was seen is about the one that has the slot now
         if beat is None:
             beat = Beat(holder.nonce, "alive", holder.process)
         if beat.state != "alive":
