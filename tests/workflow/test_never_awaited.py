@@ -203,6 +203,40 @@ def test_a_step_is_never_taken_for_its_result(use: Callable[[Any], Any]) -> None
         engine.run_sync(mistaken())
 
 
+def test_a_call_is_run_by_an_engine_where_there_is_no_workflow() -> None:
+    @workflow
+    async def report(place: str) -> str:
+        return place
+
+    @workflow
+    async def outer() -> str:
+        return f"{report('Brest')}"
+
+    for use in (str, lambda made: made + "b", lambda made: made.result()):
+        with pytest.raises((TypeError, RuntimeError), match=r"engine\.run_sync\(report\("):
+            use(report("Brest"))
+    with pytest.raises(RuntimeError, match=r"engine\.run\(report\("):
+        asyncio.run(awaited(report("Brest")))
+    with hf.Engine(False) as engine, pytest.raises(TypeError, match="`await` it first"):
+        engine.run_sync(outer())
+
+
+async def awaited(made: Any) -> Any:
+    return await made
+
+
+def test_a_step_that_returns_a_generator_is_told_to_return_a_list() -> None:
+    def lines() -> Any:
+        yield "a"
+
+    @workflow
+    async def flow() -> None:
+        await step("read").python(lambda: lines())
+
+    with hf.Engine(False) as engine, pytest.raises(hf.StepFailedError, match=r"`list\(\.\.\.\)`"):
+        engine.run_sync(flow())
+
+
 def test_a_step_is_not_given_to_another_instead_of_its_result() -> None:
     @workflow
     async def mistaken() -> None:

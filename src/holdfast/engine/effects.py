@@ -129,6 +129,9 @@ def mark(kind: str, name: str) -> Mark:
     return Mark(made_by, None if here is None else here.pending)
 
 
+_AWAITED: Final = "`await` it first (`yield` in a generator, `.result()` in a plain def)"
+
+
 class Effect(Generic[R_co]):
     """Something the engine does for a workflow.
 
@@ -177,13 +180,16 @@ class Effect(Generic[R_co]):
     if not TYPE_CHECKING:  # or type checkers would accept them
 
         def _not_awaited(self, *_: object) -> Any:
-            raise TypeError(
-                f"{self!r} is not its result: `await` it first (`yield` in a generator, "
-                "`.result()` in a plain def)"
-            )
+            if DECIDING.get() is None:
+                self.use()  # one error says enough: it need not warn as well
+            raise TypeError(f"{self!r} is not its result: {self._how()}")
 
         __bool__ = __str__ = __format__ = __iter__ = __len__ = __getitem__ = _not_awaited
         __contains__ = __add__ = __radd__ = __sub__ = __mul__ = __lt__ = __gt__ = _not_awaited
+
+    def _how(self) -> str:
+        """How to get its result."""
+        return _AWAITED
 
     async def _alone(self) -> Any:
         """What it gives outside of a workflow."""
@@ -209,13 +215,18 @@ class Call(Effect[R_co]):
     def __repr__(self) -> str:
         return f"<call of {self.flow!r}>"
 
+    def _how(self) -> str:
+        if DECIDING.get() is not None:
+            return _AWAITED
+        return self._by_engine("run_sync")
+
+    def _by_engine(self, method: str) -> str:
+        name = self.flow.name
+        return f"{name}(...) says what to run: engine.{method}({name}(...)) runs it"
+
     async def _alone(self) -> Any:
-        raise self._needs_engine()
+        raise RuntimeError(self._by_engine("run"))
 
     def _result_alone(self) -> Any:
         self.use()
-        raise self._needs_engine()
-
-    def _needs_engine(self) -> RuntimeError:
-        name = self.flow.name
-        return RuntimeError(f"{name}(...) says what to run: engine.run({name}(...)) runs it")
+        raise RuntimeError(self._by_engine("run_sync"))

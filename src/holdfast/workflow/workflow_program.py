@@ -157,9 +157,11 @@ class WorkflowProgram(Program):
         if is_flow(value):
             if self._code.unfolds(task.key, value):
                 return None
+            way = "its result, `await ...` or `.result()`"
+            if inspect.isgenerator(value):
+                way = "its items, `list(...)`"
             raise TypeError(
-                f"step {task.name!r} returned {value!r}: return its result, `await ...` or "
-                "`.result()`, or do it in the workflow"
+                f"step {task.name!r} returned {value!r}: return {way}, or do it in the workflow"
             )
         if step is not None and step.call is not None:
             value = step.call.flow.pack(value)
