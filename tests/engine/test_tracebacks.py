@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import gc
 import os
+import signal
 import subprocess
 import sys
+import threading
 import traceback
 import weakref
 from pathlib import Path
@@ -115,6 +117,31 @@ def test_graphs_and_pipelines_show_no_frames_of_the_engine() -> None:
             call()
         assert engine_calls(caught.value) == 0
         assert shown(caught.value.__cause__) == ["fails", "helper"]
+
+
+def interrupted_here() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+async def interrupted_soon() -> None:
+    """Ctrl-C while the event loop waits."""
+    threading.Timer(0.2, signal.raise_signal, (signal.SIGINT,)).start()
+    await asyncio.sleep(20)
+
+
+def test_ctrl_c_shows_the_call_and_where_it_struck_in_the_users_code() -> None:
+    @workflow
+    async def flow(striking: str) -> None:
+        await step("work").python({"here": interrupted_here, "soon": interrupted_soon}[striking])
+
+    with hf.Engine("memory://") as engine:
+        with pytest.raises(KeyboardInterrupt) as caught:
+            engine.run_sync(flow("here"))
+        assert engine_calls(caught.value) == 0
+        assert shown(caught.value)[-1] == "interrupted_here"
+        with pytest.raises(KeyboardInterrupt) as caught:
+            engine.run_sync(flow("soon"))
+        assert len(shown(caught.value)) == 1, "nothing but the call"
 
 
 def test_the_environment_asks_for_everything(monkeypatch: pytest.MonkeyPatch) -> None:

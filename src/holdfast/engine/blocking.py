@@ -41,7 +41,7 @@ def blocking(
         _refuse_loop(advice, args)
         try:
             return block_on(lambda: method(self, *args, **options))
-        except Exception as error:
+        except (Exception, KeyboardInterrupt) as error:
             fold(error)
             raise
 

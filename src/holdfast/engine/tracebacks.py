@@ -17,7 +17,11 @@ FULL: Final = "HOLDFAST_TRACEBACK"
 _OURS: Final = ("holdfast.",)
 _HOME: Final = f"{Path(__file__).parents[1]}{os.sep}"
 _THEIRS: Final = (f"{_HOME}demo{os.sep}", f"{_HOME}testing{os.sep}")  # written as users write
-_MACHINERY: Final = ("asyncio.", "concurrent.futures.")  # dropped beside frames of ours
+_MACHINERY: Final = (
+    "asyncio.",
+    "concurrent.futures.",
+    "selectors",
+)  # dropped beside frames of ours
 _MOST: Final = 100  # errors in a chain of causes
 
 
@@ -25,14 +29,15 @@ def fold(error: BaseException) -> None:
     """Take the engine's frames out of an error's traceback, and out of those of its causes.
 
     Say `raise` afterwards: that adds no frame. An error that holdfast did not raise on purpose
-    keeps its frames where it was raised in holdfast: it is a mistake of ours, to be found.
+    keeps its frames where it was raised in holdfast: it is a mistake of ours, to be found. Ctrl-C
+    is none, wherever it strikes.
     """
     if os.environ.get(FULL) == "full":
         return
     for one in _chain(error):
         frames = list(_entries(one.__traceback__))
         ours = [_is_of(entry, _OURS) for entry in frames]
-        if not any(ours) or (ours[-1] and not isinstance(one, HoldfastError)):
+        if not any(ours) or (ours[-1] and not isinstance(one, HoldfastError | KeyboardInterrupt)):
             continue
         kept: TracebackType | None = None
         for entry, dropped in reversed(list(zip(frames, _dropped(frames, ours), strict=True))):
