@@ -233,6 +233,7 @@ def test_a_claim_that_fails_many_checkpoints_is_told_once(
     Path("out.txt").write_text("cc")
     mine("resume", "r", "--flow", "mine:many", "--json")
     assert caplog.text.count("verification failed") == 1
+    assert caplog.text.count("r goes back to its beginning; write, double") == 1
 
 
 def test_a_directory_that_is_no_store_names_the_database_in_it(cli: Cli) -> None:

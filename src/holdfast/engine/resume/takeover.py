@@ -116,6 +116,7 @@ async def claim(
             continue
         if retreat is None:
             return Claimed(history, program, restored, entry, crashed)
+        retreat.tell(run_id)
         history = await look(core, partial(history.read_on, entry.seq), options)
         program = make()
         check_flow(program, history, inputs)

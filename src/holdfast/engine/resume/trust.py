@@ -17,12 +17,15 @@ from holdfast.kernel.draft import Draft
 from holdfast.kernel.entries import is_live
 from holdfast.kernel.pages import pass_by
 from holdfast.kernel.tip import SAYS_EVERY
+from holdfast.logs import about, logger
 from holdfast.model import Entry, Kind, Status, checkpoint_id
 from holdfast.operations.forking import copy_of
 
 if TYPE_CHECKING:
     from holdfast.evidence.trust.checking import Checker
 
+_log = logger("holdfast.evidence")
+_NAMED: Final = 5  # steps that are named in a log
 _MOST: Final = 20  # reasons that a rollback records; the event stream has them all
 
 
@@ -48,6 +51,16 @@ class Retreat(NamedTuple):
         facts |= {"epoch": self.epoch} if self.epoch else {}
         facts |= {"anew": True} if self.anew else {}
         return rollback_to(self.to, facts)
+
+    def tell(self, run: str) -> None:
+        """Log where the run goes back to, and which steps run again."""
+        to = self.to and checkpoint_id(self.to.run, self.to.seq)
+        steps = list(dict.fromkeys(one.step for one in reversed(self.rejected) if one.step))
+        more = f" and {len(steps) - _NAMED:,} more" if len(steps) > _NAMED else ""
+        verb = "runs" if len(steps) == 1 else "run"
+        again = f"; {', '.join(steps[:_NAMED])}{more} {verb} again" if steps else ""
+        extra = about(run) | {"rejected": len(self.rejected)}
+        _log.warning("%s goes back to %s%s", run, to or "its beginning", again, extra=extra)
 
 
 def examine(core: Core, history: History, options: Options) -> Retreat | None:
