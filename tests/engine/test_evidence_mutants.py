@@ -232,7 +232,7 @@ def forgets_that_it_was_gone_back_in(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Retreat, "draft", property(lambda self: real(self._replace(epoch=0))))
 
 
-def looks_though_it_waits(patch: pytest.MonkeyPatch) -> None:
+def claims_though_it_waits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(History, "still_waits", False)
 
 
@@ -430,8 +430,8 @@ CAUGHT_BY: dict[Mutate, Test] = {
     forgets_that_it_was_gone_back_in: of_store(
         test_strategies.test_a_repair_remembers_that_the_run_was_rolled_back
     ),
-    looks_though_it_waits: of_store(
-        test_status.test_a_run_that_waits_for_an_answer_is_not_checked_until_it_comes
+    claims_though_it_waits: of_store(
+        test_status.test_a_run_that_waits_for_an_answer_is_checked_when_it_is_resumed
     ),
     repairs_what_is_being_undone: of_store(
         test_status.test_a_cancelled_run_is_undone_without_checking_its_evidence

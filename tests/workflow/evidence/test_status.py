@@ -9,15 +9,20 @@ import pytest
 
 import holdfast as hf
 from holdfast.events import StepStarted
+from holdfast.evidence import Evidence
 from holdfast.model import Kind
 from holdfast.workflow import ask, step, workflow
 from tests.engine.desk import Desk, kinds, rejected
+from tests.evidence.support import Answer, http_server
 from tests.faults import FakeClock
 from tests.workflow.evidence.support import (
     WHOLE,
     by_run,
     every_store,
+    fine,
     line,
+    local,
+    silent,
     stopped,
 )
 from tests.workflow.support import Flow, collect
@@ -79,9 +84,11 @@ def test_a_completed_run_is_not_resumed_with_other_inputs(memory: hf.Engine, des
     assert memory.run_sync(flow(n=1), run_id="r", resume=True) == "1"
 
 
-def test_a_run_that_waits_for_an_answer_is_not_checked_until_it_comes(
+def test_a_run_that_waits_for_an_answer_is_checked_when_it_is_resumed(
     engine: hf.Engine, store: hf.Store, desk: Desk
 ) -> None:
+    """Nobody approves what is not there any more."""
+
     @workflow("asks")
     def flow() -> Flow:
         yield step("a").python(desk.write, args=("a",), outputs=desk / "a")
@@ -92,18 +99,43 @@ def test_a_run_that_waits_for_an_answer_is_not_checked_until_it_comes(
     with pytest.raises(hf.RunPausedError):
         by_run(engine, flow)
     before = kinds(store, "r")
-    (desk / "a").unlink()
     desk.take()
     with pytest.raises(hf.RunPausedError):
         by_run(engine, flow)
-    assert kinds(store, "r") == before
-    assert desk.take() == []
-    asyncio.run(engine.answer("r", True))
-    with pytest.raises(hf.RunPausedError):  # the question belongs to what was done before it
+    assert kinds(store, "r") == before, "what it claimed is true: it waits on"
+    (desk / "a").unlink()
+    with pytest.raises(hf.RunPausedError):  # and asks again
         by_run(engine, flow)
     assert desk.take() == ["a"]
     asyncio.run(engine.answer("r", True))
     assert by_run(engine, flow) is True
+    assert desk.take() == ["b"]
+
+
+def test_a_run_that_waits_for_an_answer_waits_on_while_nothing_is_decided(
+    store: hf.Store, desk: Desk
+) -> None:
+    """What can't be checked now is checked when the answer has come."""
+    engine = hf.Engine(store, verifier=local())
+    up: dict[str, Answer] = {"/": fine}
+    with http_server(up) as (port, _):
+        url = f"http://127.0.0.1:{port}/"
+        claim = Evidence("api_response", "the service is up", {"url": url, "status": 200})
+
+        @workflow("asks")
+        def flow() -> Flow:
+            yield step("a").python(desk.call, args=("a",)).evidence(claim)
+            return (yield ask("Go on?", returns=bool))
+
+        with pytest.raises(hf.RunPausedError):
+            by_run(engine, flow)
+        up["/"] = silent
+        with pytest.raises(hf.RunPausedError):
+            by_run(engine, flow)
+        asyncio.run(engine.answer("r", True))
+        with pytest.raises(hf.VerificationError):
+            by_run(engine, flow)
+    assert desk.take() == ["a"]
 
 
 def test_a_cancelled_run_is_undone_without_checking_its_evidence(

@@ -31,6 +31,7 @@ from holdfast.errors import (
     RunCancelledError,
     RunFinishedError,
     StoreUnavailableError,
+    VerificationError,
 )
 from holdfast.kernel.appending import append_at, append_if, as_save_error, new_deadline
 from holdfast.kernel.core import Core, Op
@@ -152,9 +153,17 @@ async def _consider(
         if deadlines.overdue(core, history):
             await drive(core, requests.apply_deadlines(core, run_id), options)
             return _Todo(look_again=True)
-    if history.still_waits:
+    waits = history.still_waits
+    if waits and options.in_worker:
+        return _Todo(wait=True)  # workers look at many
+    try:
+        retreat = await look(core, partial(trust.examine, core, history, options), options)
+    except VerificationError:
+        if not waits:
+            raise
+        retreat = None  # undecided: it is examined again when the answer has come
+    if waits and retreat is None:
         return _Todo(wait=True)
-    retreat = await look(core, partial(trust.examine, core, history, options), options)
     if completed and retreat is not None:
         check_resumable(program, history, inputs)
     elif completed:
