@@ -302,6 +302,7 @@ class RunInfo(NamedTuple):
     holder: str | None  # host and pid of the process that executes it, or did until it died
     labels: dict[str, str]
     parent_id: str | None  # the run that it is a child of
+    damage: str | None = None  # of its newest entry, where that was proved: by `run`, not by `runs`
 
     def _repr_html_(self) -> str:
         return cards.RUN(self)

@@ -151,6 +151,29 @@ def test_the_journal_finds_entries_by_kind_and_by_seq(
     assert 'id="e0"' in near
 
 
+def test_an_edited_status_is_damage_and_offers_no_retry(
+    cp: hf.SyncCheckpointer,
+    client: TestClient,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with hf.Engine(cp.store.url) as engine:
+        engine.run_sync(report("kelp"), run_id="w")
+    with closing(sqlite3.connect(tmp_path / "runs.db")) as db, db:
+        db.execute("UPDATE holdfast_entries SET status = 'failed' WHERE status = 'completed'")
+    shown = client.get("/runs/w").text
+    assert "Damaged: w@" in shown
+    assert "Retry" not in shown
+    assert "its checksum does not match" in client.get("/rows", params={"id": "w"}).text
+    assert 'data-status="damaged"' in client.get("/runs").text
+    told = client.get("/api/v1/runs/w").json()
+    assert told["run"]["status"] == "running"
+    for damage in (told["damage"], told["run"]["damage"]):
+        assert damage.startswith("w@")
+    assert client.get("/api/v1/runs").json()["runs"][0]["damage"] == told["run"]["damage"]
+
+
 def test_a_damaged_entry_is_a_row_with_the_commands_that_help(
     cp: hf.SyncCheckpointer, client: TestClient, tmp_path: Path
 ) -> None:

@@ -13,6 +13,8 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._options import age, at_most, option, parse_labels
 from holdfast.cli._session import Session, as_command
+from holdfast.operations.listing import proved
+from holdfast.store import PAGE
 from holdfast.views import words
 from holdfast.views.runs import ORPHANED, document, doing, is_orphan_or_stopped
 
@@ -57,10 +59,11 @@ def command(
     """List runs, the last started first: all, or those whose id begins with PREFIX.
 
     A running run is shown as `orphaned` if its process is dead or has left it, and as `answered` if
-    it waited for an answer that it has now: `holdfast recover` resumes both, and so do workers.
+    it waited for an answer that it has now: `holdfast recover` resumes both, and so do workers. A
+    run whose newest entry is not what was written is shown as `damaged`.
     CONTINUES says when workers continue a run that was submitted, sleeps or waits for an answer
     until a deadline. With --json, all of them, one object per line; `status` is then the recorded
-    status, beside `holder`, `orphaned`, `answered` and `due`.
+    status, beside `holder`, `orphaned`, `answered`, `due` and `damage`.
     """
     now = datetime.now(UTC)
     where: dict[str, Any] = {
@@ -78,10 +81,12 @@ def command(
     most = session.most(limit, _LISTED)
     with session.opened() as cp:
         if session.json and most is None:
-            for run in _found(cp, status, where):
-                click.echo(_show.to_json(document(cp, run)))
+            every = _found(cp, status, where)
+            while some := proved(cp.core, list(islice(every, PAGE))):
+                for run in some:
+                    click.echo(_show.to_json(document(cp, run)))
             return
-        shown = list(_found(cp, status, where, most))
+        shown = proved(cp.core, list(_found(cp, status, where, most)))
         known = [doing(cp, run) for run in shown]
         if session.json:
             for run, (_, facts) in zip(shown, known, strict=True):

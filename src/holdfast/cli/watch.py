@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from holdfast.checkpoint import RunInfo
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._drawing import LiveLine
@@ -77,6 +78,7 @@ class _Watching:
                     self._print(moment)
                     seen, status = moment.seq, moment.status
                 if status in _ENDS:
+                    _refuse_damaged(self._cp.run(run_id))
                     raise SystemExit(_ENDS[status])
                 self._look_after(run_id, waits=bool(new))
                 self._show_steps(doing_now(self._cp.core).get(run_id, ()))
@@ -87,6 +89,7 @@ class _Watching:
         info = self._cp.run(run_id)
         if info is None:
             return
+        _refuse_damaged(info)
         facts = doing(self._cp, info)[1]
         if facts.get("orphaned"):
             raise FailedError(f"{nobody(facts['holder'])}; continue it with: holdfast recover")
@@ -153,3 +156,10 @@ class _Watching:
         else:
             self._below.clear()
         self._told = found
+
+
+def _refuse_damaged(info: RunInfo | None) -> None:
+    """Fail if the run's newest entry, and so its status, is not what was written."""
+    if info is not None and info.damage:
+        run_id = _show.clean(info.run_id)
+        raise FailedError(f"{_show.clean(info.damage)}; see: holdfast show {run_id}")

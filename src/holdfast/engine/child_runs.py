@@ -119,7 +119,7 @@ def _find_child(core: Core, parent: Run, task: Task) -> tuple[str, RunInfo | Non
     ours = (f"{parent.run_id}@{task.key}", parent.birth)
     for number in count(1):
         run_id = child_id(parent.run_id, task.key, parent.behind.epoch, number)
-        known = listing.run(core, run_id)
+        known = listing.last_known(core, run_id)
         if known is None:
             break
         history = History(core, run_id, whole=False)

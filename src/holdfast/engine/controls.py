@@ -24,9 +24,10 @@ from holdfast.engine.working.listing import WorkerInfo, list_workers
 from holdfast.errors import CheckpointNotFoundError, RunStoppedError
 from holdfast.kernel.core import Core
 from holdfast.kernel.watching import Changes
-from holdfast.model import Status
+from holdfast.model import Entry, Status, check_id
 from holdfast.operations import listing
 from holdfast.operations.dry_run import DryRun
+from holdfast.operations.reading import outages_named
 
 if TYPE_CHECKING:
     from holdfast.engine.voting.asking import Consensus
@@ -41,12 +42,19 @@ class Controls(Door):
     _launcher: Launcher
 
     async def status(self, run_id: str) -> Status:
-        """How a run stands. Raises `CheckpointNotFoundError`."""
-        with self._opened.use() as core:
-            known = await core.off_loop(lambda: listing.run(core, run_id))
-        if known is None:
+        """How a run stands, as its newest entry says.
+
+        Raises `CheckpointNotFoundError`, and `CheckpointCorruptedError` if that entry is damaged.
+        """
+
+        def read(core: Core) -> Entry | None:
+            return core.journals.proved_at(check_id("run_id", run_id))
+
+        with self._opened.use() as core, outages_named(run_id):
+            head = await core.off_loop(partial(read, core))
+        if head is None or head.status == Status.DELETED:
             raise CheckpointNotFoundError(run_id)
-        return Status(known.status)
+        return Status(head.status)
 
     async def outcome(self, run_id: str, *, timeout: float | None = None) -> Any:
         """Wait for the end of a run that others execute; returns its result, or raises its error.
@@ -57,7 +65,7 @@ class Controls(Door):
         """
 
         def under_way(core: Core) -> bool:
-            known = listing.run(core, run_id)
+            known = listing.last_known(core, run_id)
             if known is None:
                 raise CheckpointNotFoundError(run_id)
             if is_for_workers(core, run_id):

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
 from holdfast.codec import envelope
 from holdfast.codec.envelope import Guard, Open, Stored
-from holdfast.errors import CheckpointCorruptedError, KeyMissingError, PlaintextError
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    KeyMissingError,
+    PlaintextError,
+    WrongKeyError,
+)
 from holdfast.kernel.cut_over import CutOver
 from holdfast.kernel.markers import Markers
 from holdfast.kernel.pages import (
@@ -91,6 +97,19 @@ class EntryReader:
         """The run's newest entry, proved: its kind and parent say which state is current."""
         head, before = self._pair(run)
         return None if head is None else self._proved(head, before, self.admit)
+
+    def proved_at(self, run: str, seq: int | None = None) -> Entry | None:
+        """The entry at a seq, or the head, proved: without its key, as far as digests prove it."""
+        found, before = self._pair(run, seq)
+        return None if found is None else self.proved(found, before)
+
+    def proved(self, entry: Entry, before: bytes | None) -> Entry:
+        """As `proved_at`, of an entry that was read with its body, behind the digest `before`."""
+        self._proved(entry, before, None)
+        if self.sealer is not None:
+            with suppress(KeyMissingError, WrongKeyError):
+                self.admit(entry, envelope.glance(entry))
+        return entry
 
     def check_stub(self, entry: Entry, before: bytes | None = None) -> None:
         """Raise `CheckpointCorruptedError` unless a marker says that the entry was deleted.

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from holdfast.checkpoint import RunInfo, run_info, to_micros
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.heads import Position, RunHead, label_text
 from holdfast.kernel.core import Core, Pages
 from holdfast.kernel.threads import members
-from holdfast.model import CARRY_STATE, Entry, Status, check_id, thread_journal
-from holdfast.operations.reading import check_limit, newest_readable, outages_named
+from holdfast.model import CARRY_STATE, Entry, Status, check_id, checkpoint_id, thread_journal
+from holdfast.operations.reading import (
+    check_limit,
+    newest_proved,
+    newest_readable,
+    outages_named,
+)
 from holdfast.store import PAGE, RunFilter
+
+_SMALL: Final = 1 << 20  # bytes of a state or result; larger ones are read one at a time
 
 
 def runs(
@@ -37,7 +45,7 @@ def runs(
 
     A run matches if it has this status, or one of these; all of the `labels`; if it was started at
     `since` or later, and before `until`; with `asking`, if it waits for an answer; with `roots`, if
-    it is not a child run. Naive datetimes are local time. Give the last `run_id` of one page as
+    it is not a child run. Each is as its newest entry is stored, which only `run` proves. Naive datetimes are local time. Give the last `run_id` of one page as
     `after` for the next, or let `iter_runs` do it. Raises `CheckpointNotFoundError` if that run was
     deleted meanwhile.
     """
@@ -115,11 +123,26 @@ def page_of_runs(
 
 
 def run(core: Core, run_id: str) -> RunInfo | None:
-    """What one run is doing; None if there is no such run.
+    """What one run is doing, as its newest entry says, which is proved; None if there is no such run.
 
-    If its newest entry is damaged, what it was doing before that. Raises
-    `CheckpointCorruptedError` if no entry can be read.
+    If that entry is damaged, `damage` names it, and the rest is what the run was doing before that.
+    Raises `CheckpointCorruptedError` if no entry can be read.
     """
+    check_id("run_id", run_id)
+    with outages_named(run_id):
+        damage: CheckpointCorruptedError | None = None
+        try:
+            head = core.journals.proved_at(run_id)
+        except CheckpointCorruptedError as error:
+            damage, head = error, newest_proved(core.journals, run_id)
+            if head is None:
+                raise
+        found = _about(core, head)
+        return found if found is None or damage is None else found._replace(damage=_told(damage))
+
+
+def last_known(core: Core, run_id: str) -> RunInfo | None:
+    """As `run`, and nothing is proved: for those who prove what they use of it."""
     check_id("run_id", run_id)
     with outages_named(run_id):
         try:
@@ -128,7 +151,41 @@ def run(core: Core, run_id: str) -> RunInfo | None:
             head = newest_readable(core.journals, run_id)
             if head is None:
                 raise
-        return None if head is None or head.status == Status.DELETED else info_of(core, [head])[0]
+        return _about(core, head)
+
+
+def proved(core: Core, runs: Sequence[RunInfo]) -> list[RunInfo]:
+    """These runs of a list, each proved as `run` does it, with a few reads for all of them."""
+    journals = core.journals
+    heads = [(one.run_id, one.seq) for one in runs]
+    intact: set[str] = set()
+    with outages_named(), suppress(CheckpointCorruptedError):  # then one by one, below
+        before = [(run_id, seq - 1) for run_id, seq in heads]
+        near = {(one.run, one.seq): one for one in journals.store.entries_at(heads + before)}
+        small = [place for place in heads if place in near and near[place].size <= _SMALL]
+        for entry in journals.store.entries_at(small, bodies=True):
+            one_before = near.get((entry.run, entry.seq - 1))
+            with suppress(CheckpointCorruptedError):
+                journals.proved(entry, None if one_before is None else one_before.digest)
+                intact.add(entry.run)
+    return [one if one.run_id in intact else _proved_alone(core, one) for one in runs]
+
+
+def _proved_alone(core: Core, listed: RunInfo) -> RunInfo:
+    try:
+        return run(core, listed.run_id) or listed
+    except CheckpointCorruptedError as error:
+        return listed._replace(damage=_told(error))
+
+
+def _told(error: CheckpointCorruptedError) -> str:
+    """What is damaged, and how, in one line."""
+    place = error.run_id if error.seq is None else checkpoint_id(error.run_id, error.seq)
+    return f"{place}: {error.reason}"
+
+
+def _about(core: Core, head: Entry | None) -> RunInfo | None:
+    return None if head is None or head.status == Status.DELETED else info_of(core, [head])[0]
 
 
 def thread(core: Core, thread_id: str) -> list[RunInfo]:

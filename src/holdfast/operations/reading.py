@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from holdfast.checkpoint import Checkpoint, CheckpointInfo, Stats, to_datetime
 from holdfast.codec.meta import Meta, plain_step
@@ -14,8 +14,10 @@ from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointLoadError,
     CheckpointNotFoundError,
+    KeyMissingError,
     StoreClosedError,
     StoreError,
+    WrongKeyError,
 )
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import is_live, state_seq
@@ -37,6 +39,8 @@ from holdfast.model import (
 from holdfast.operations.diff import Diff, diff_values
 from holdfast.operations.migrating import decoding
 from holdfast.store import PAGE
+
+_NEAR: Final = 64  # entries before a damaged end among which an intact one is looked for
 
 
 def load(
@@ -250,6 +254,16 @@ def newest_readable(journals: Journals, run_id: str) -> Entry | None:
             journals.check_stub(entry)
             return entry
     return None
+
+
+def newest_proved(journals: Journals, run_id: str) -> Entry | None:
+    """The run's newest entry that is proved; if none of the last ones is, the newest readable."""
+    newest = journals.entries(run_id, newest_first=True, damage=pass_by)
+    for entry in islice(newest, _NEAR):
+        with suppress(CheckpointCorruptedError, KeyMissingError, WrongKeyError):
+            if entry.status != Status.DELETED:
+                return journals.proved_at(run_id, entry.seq)
+    return newest_readable(journals, run_id)
 
 
 def is_after(entry: Entry, step: str) -> bool:

@@ -102,7 +102,7 @@ def _note(
     found: Note | None = None
     match word:
         case "damaged":
-            found = Note("none of its entries can be read", bad=True)
+            found = Note(run.damage or "none of its entries can be read", bad=True)
         case "failed":
             found = _failure(cp, shape)
         case "orphaned":

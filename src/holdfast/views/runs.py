@@ -10,12 +10,15 @@ from holdfast.errors import CheckpointCorruptedError, KeyMissingError
 from holdfast.errors.base import one_line
 from holdfast.heads import Position
 from holdfast.model import Status, checkpoint_id
-from holdfast.operations.listing import page_of_runs
+from holdfast.operations.listing import page_of_runs, proved
 from holdfast.store import RunFilter
 from holdfast.views.errors import NotFoundError
 
 ORPHANED: Final = "orphaned"
 """Shown instead of the status of a run that is running, and that nobody executes."""
+
+DAMAGED: Final = "damaged"
+"""Shown instead of the status of a run whose newest entry is not proved."""
 
 Find = Callable[[SyncCheckpointer, str], RunInfo]
 """From what somebody gave as the id of a run to the run."""
@@ -23,6 +26,8 @@ Find = Callable[[SyncCheckpointer, str], RunInfo]
 
 def doing(cp: SyncCheckpointer, run: RunInfo) -> tuple[str, dict[str, Any]]:
     """The status to show for a run, and the facts behind it for JSON, as `Activity` has them."""
+    if run.damage:
+        return DAMAGED, {}
     try:
         found = activity_of(cp.core, run)
     except (CheckpointCorruptedError, KeyMissingError):  # `show` and `verify` report it
@@ -51,7 +56,7 @@ def page(
     limit: int,
     orphans: bool = False,
 ) -> Page:
-    """A page of the runs that match. Runs that others add or delete meanwhile move no others.
+    """A page of the runs that match, proved. Runs that others add or delete meanwhile move no others.
 
     With `orphans`, of those that are running only the ones that nobody executes.
     """
@@ -62,8 +67,8 @@ def page(
         found += [run for run in read if not orphans or is_orphan_or_stopped(cp, run)]
         more = len(read) > limit
         behind = place_of(read[-1]) if read else behind
-    shown = found[:limit]
-    return Page(shown, place_of(shown[-1]) if len(found) > limit else None)
+    last = place_of(found[limit - 1]) if len(found) > limit else None
+    return Page(proved(cp.core, found[:limit]), last)
 
 
 def is_orphan_or_stopped(cp: SyncCheckpointer, run: RunInfo) -> bool:

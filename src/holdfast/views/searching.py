@@ -12,7 +12,7 @@ from holdfast.engine.holding.observing import standing_of
 from holdfast.errors import InvalidIdError
 from holdfast.heads import Position, RunHead, label_text
 from holdfast.model import Entry, Status, check_id
-from holdfast.operations.listing import infos
+from holdfast.operations.listing import infos, proved
 from holdfast.operations.reading import outages_named
 from holdfast.retention import parse_age
 from holdfast.store import PAGE, RunFilter
@@ -214,7 +214,7 @@ class _Search:
         more: bool,
     ) -> Found:
         return Found(
-            infos(self._cp.core, page),
+            proved(self._cp.core, infos(self._cp.core, page)),
             [row.position for row, _ in page],
             counts,
             len(orphans),

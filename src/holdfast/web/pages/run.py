@@ -92,6 +92,8 @@ def _why(site: Site, shown: ShownRun, pause: Pause | None) -> str:
     executor = site.executor
     if executor is not None and executor.problem(shown.run_id) is not None:
         return "it could not be continued here"
+    if shown.info.damage:
+        return shown.info.damage
     if shown.word == "orphaned":
         return nobody(shown.facts.get("holder"))
     if shown.word == "answered":
