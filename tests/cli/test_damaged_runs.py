@@ -10,9 +10,15 @@ import pytest
 
 import holdfast as hf
 from holdfast.cli._exits import Exit
+from holdfast.workflow import ask, step, workflow
 from tests.cli.conftest import Cli
 
 STORE = "--store=runs/"
+
+
+@workflow
+async def quick() -> int:
+    return await step("a").python(lambda: 1)
 
 
 @pytest.fixture
@@ -68,11 +74,71 @@ def test_doctor_says_how_to_go_back_behind_a_damaged_end(cli: Cli, damaged: Path
     assert cli("rollback", "a-1", "4", STORE).code == 0
     left = [f for f in cli("doctor", "--json", STORE).json["findings"] if f["what"] == "damage"]
     assert "Its current state is intact" in left[0]["advice"]
-    assert "holdfast delete a-1 SEQ" in left[0]["advice"]
+    assert left[0]["advice"].endswith("holdfast delete a-1 5 --store=runs/")
     assert cli("delete", "a-1", "5", STORE).code == Exit.USAGE, "nobody can be asked"
     assert cli("delete", "a-1", "5", "--yes", STORE).out == "a-1@5 deleted\n"
     assert cli("verify", "a-1", "--no-evidence", STORE).code == Exit.OK
     assert cli("doctor", STORE).code == Exit.OK
+
+
+@workflow
+async def asks() -> bool:
+    await step("a").python(lambda: 1)
+    return await ask("Go on?", returns=bool)
+
+
+@pytest.fixture
+def edited(cli: Cli) -> str:
+    """A run that waits for an answer, whose newest entry says that it is completed."""
+    with hf.Engine("sqlite:///runs.db") as engine, pytest.raises(hf.RunPausedError):
+        engine.run_sync(asks(), run_id="t2")
+    with closing(sqlite3.connect("runs.db")) as db, db:
+        (seq,) = db.execute("SELECT max(seq) FROM holdfast_entries WHERE run = 't2'").fetchone()
+        db.execute("UPDATE holdfast_entries SET status = 'completed' WHERE seq = ?", (seq,))
+    return f"t2@{seq}"
+
+
+DB = "--store=runs.db"
+
+
+def test_lists_show_a_run_with_an_edited_status_as_damaged(cli: Cli, edited: str) -> None:
+    assert "t2   damaged" in cli("runs", DB).out
+    for every in ([], ["--limit", "5"]):
+        [found] = cli("runs", "--json", *every, DB).lines
+        assert found["damage"].startswith(f"{edited}: ")
+        assert found["status"] != "completed"
+
+
+def test_a_run_with_an_edited_status_is_not_watched_to_its_end(cli: Cli, edited: str) -> None:
+    watched = cli("watch", "t2", DB)
+    assert watched.code == Exit.FAILED
+    assert f"{edited}: its checksum" in watched.err
+
+
+def test_show_begins_with_the_damage_and_the_way_back(cli: Cli, edited: str) -> None:
+    shown = cli("show", "t2", DB)
+    assert shown.code == Exit.FAILED
+    first, *_ = shown.out.splitlines()
+    assert first.startswith("t2  damaged")
+    above = shown.out.partition("SEQ")[0]
+    assert f"damaged: {edited}: its checksum" in above
+    back = next(line.strip() for line in above.splitlines() if "holdfast rollback" in line)
+    assert "holdfast answer" not in shown.out
+    assert cli(*back.removeprefix("holdfast ").split()).code == Exit.OK
+    assert cli("show", "t2", DB).code == Exit.OK
+
+
+def test_doctor_finds_an_orphan_that_the_index_takes_for_finished(cli: Cli) -> None:
+    with hf.Engine("sqlite:///runs.db") as engine:
+        engine.run_sync(quick(), run_id="t3")
+    with closing(sqlite3.connect("runs.db")) as db, db:
+        db.execute("DELETE FROM holdfast_entries WHERE run = 't3' AND status = 'completed'")
+    assert "t3   orphaned" in cli("runs", DB).out
+    found = cli("doctor", DB).out
+    assert "every running run" not in found
+    assert "✗ orphans: 1 run of 'quick' has no living process: t3" in found
+    assert "1 row of the index of runs is not what the runs say" in found
+    assert "t3" in cli("doctor", "--repair", DB).out, "and the index knows it then"
 
 
 def test_damage_at_the_beginning_advises_no_rollback() -> None:

@@ -23,12 +23,14 @@ from holdfast.views.claims import claims
 from holdfast.views.moments import beginning, is_told, note, what
 from holdfast.views.next_steps import next_for
 from holdfast.views.outcome import outcome_of
-from holdfast.views.run import State, show
+from holdfast.views.rescue import Advice
+from holdfast.views.run import Shown, State, show
 from holdfast.views.step_detail import detail_of
 from holdfast.views.step_reading import steps_of
 
 _MOMENTS: Final = 50
 _LINES: Final = 20
+_PROBLEMS: Final = 3
 _BAR: Final = 10
 _GAP: Final = 0.1  # seconds; less is not worth a word
 
@@ -67,12 +69,20 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
         found = show(cp, info, place)
         told = outcome_of(cp, info, found.moments)
         claimed = claims(cp, info.run_id)
-        advice = None if session.json else next_for(session.commands, cp, info, found.facts)
+        advice = (
+            None
+            if session.json
+            else next_for(session.commands, cp, info, found.facts, found.integrity)
+        )
         steps = doing_now(cp.core).get(info.run_id, []) if info.status == "running" else []
     document = found.document() | told.document() | {"claims": claimed.document()}
 
     def draw() -> None:
         _draw_summary(info, found.word, found.facts.get("due"), found.moments)
+        if found.damage:  # before anything that may depend on it
+            _draw_damage(found)
+            _draw_advice(advice)
+            _show.say()
         draw_value("inputs", told.inputs or None, full=full)
         if steps and not found.facts.get("orphaned"):
             under_way = ", ".join(_show.clean(str(one)) for one in steps)
@@ -85,14 +95,29 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
             _show.say()
             _draw_tree(info, found.tree)
         _draw_state(found.state, full=full)
-        if advice is not None:
-            _show.say()
-            _show.say(advice.why, "yellow")
-            _show.say(f"  {advice.command}")
+        if not found.damage:
+            _draw_advice(advice)
 
     session.show(document, draw)
-    if found.state.damage:
-        raise FailedError(_show.clean(found.state.damage))
+    if found.damage:
+        raise FailedError(_show.clean(found.damage))
+
+
+def _draw_damage(found: Shown) -> None:
+    problems = () if found.integrity is None else found.integrity.problems
+    for problem in problems[:_PROBLEMS] or (found.damage,):
+        _show.say(f"damaged: {problem}", "red")
+    if len(problems) > _PROBLEMS:
+        _show.say(
+            f"… {len(problems) - _PROBLEMS:,} more: holdfast verify {found.info.run_id}", "dim"
+        )
+
+
+def _draw_advice(advice: Advice | None) -> None:
+    if advice is not None:
+        _show.say()
+        _show.say(advice.why, "yellow")
+        _show.say(f"  {advice.command}")
 
 
 def _draw_state(state: State, *, full: bool) -> None:

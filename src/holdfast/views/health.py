@@ -2,8 +2,7 @@
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -11,14 +10,10 @@ from holdfast.checkpoint import to_datetime
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.engine.resume.recovery import Orphan, survey
 from holdfast.engine.working.listing import list_workers
-from holdfast.errors import CheckpointCorruptedError
 from holdfast.errors.base import one_line
 from holdfast.model import Status
 from holdfast.operations.forget_record import records
-from holdfast.operations.forking import SAME, branch_off
-from holdfast.operations.reading import is_folded
 from holdfast.operations.spreading import beside
-from holdfast.operations.verifying import Integrity
 from holdfast.project import project_settings, unknown_settings
 from holdfast.retention import Retention
 from holdfast.store import PAGE
@@ -27,6 +22,7 @@ from holdfast.urls import local_path
 from holdfast.views import runs, words
 from holdfast.views.commands import PLACEHOLDER, Commands
 from holdfast.views.continuing import flow_options
+from holdfast.views.rescue import rescue
 from holdfast.views.spreading import Progress, check_all, number_of_runs, unseen
 
 _FIXED_SQLITE: Final = (3, 51, 3)
@@ -67,10 +63,11 @@ def examine(cp: SyncCheckpointer, how: Examination) -> list[Finding]:
     findings += _access(cp)
     findings += _durability(cp)
     findings += _sqlite(cp)
-    findings += _orphans(cp, how)
+    contents = list(_contents(cp, how))  # first: whether the index tells which runs are orphaned
+    findings += _orphans(cp, how, _is_index_wrong(contents))
     findings += _unattended(cp, how)
     findings += _half_forgotten(cp)
-    findings += _contents(cp, how)
+    findings += contents
     findings += _amount(cp)
     return findings
 
@@ -138,8 +135,10 @@ def _sqlite(cp: SyncCheckpointer) -> Iterator[Finding]:
         yield Finding("SQLite", "ok", sqlite3.sqlite_version)
 
 
-def _orphans(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
+def _orphans(cp: SyncCheckpointer, how: Examination, index_wrong: bool) -> Iterator[Finding]:
     seen = survey(cp.core)
+    if index_wrong:
+        seen += _unlisted({orphan.run_id for orphan in seen}, cp)
     found = [orphan for orphan in seen if not orphan.undecided]
     dead = [orphan for orphan in found if not orphan.answered]
     if len(found) < len(seen):
@@ -165,6 +164,15 @@ def _orphans(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
             f"Continue them with: {how.commands.line('recover')}",
             how.commands.line("recover"),
         )
+
+
+def _unlisted(known: Collection[str], cp: SyncCheckpointer) -> Iterator[Orphan]:
+    """Orphans that the index does not know to be under way, as their journals say."""
+    for run in cp.iter_runs(roots=True):
+        word, facts = runs.doing(cp, run)
+        if word == runs.ORPHANED and run.run_id not in known:
+            holder = facts["holder"] or "unknown"
+            yield Orphan(run.run_id, run.flow, run.step, holder, run.updated_at, answered=False)
 
 
 def _orphan(orphan: Orphan, how: Examination) -> Finding:
@@ -250,8 +258,8 @@ def _damage(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
         named = integrity.problems[: None if how.every else _NAMED]
         more = len(integrity.problems) - len(named)
         problems = "; ".join(map(str, named)) + (f"; and {more:,} more" if more else "")
-        advice, command = _rescue(cp, how.commands, integrity)
-        yield Finding("damage", "error", problems, f"{advice} {command}", command)
+        way = rescue(how.commands, cp, integrity)
+        yield Finding("damage", "error", problems, f"{way.why} {way.command}", way.command)
     if len(damaged) > _DAMAGED and not how.every:
         others = _some(integrity.run_id for integrity in damaged[_DAMAGED:])
         every = how.commands.line("doctor", None, "--json")
@@ -272,53 +280,15 @@ def _index(wrong: int, how: Examination) -> Iterator[Finding]:
         yield Finding(
             "index",
             "warning",
-            f"{rows} of the index of runs are not what the runs say; lists and counts may be wrong",
-            f"Make them anew: {repair}",
+            f"{rows} of the index of runs {'is' if wrong == 1 else 'are'} not what the runs say; lists "
+            "and counts may be wrong",
+            f"Make {'it' if wrong == 1 else 'them'} anew: {repair}",
             repair,
         )
 
 
-def _rescue(cp: SyncCheckpointer, commands: Commands, integrity: Integrity) -> tuple[str, str]:
-    """How to continue from the newest intact checkpoint, in words and as a command."""
-    run_id = integrity.run_id
-    readable = ""
-    if _is_current_intact(cp, integrity):
-        delete = commands.line("delete", run_id, places=["SEQ"])
-        return (
-            "Its current state is intact, and so is all that a resume needs: the damage is in "
-            "older checkpoints, or in what a rollback left behind. To take one away:",
-            delete,
-        )
-    with suppress(CheckpointCorruptedError):  # some damage hides the list
-        for info in cp.iter_checkpoints(run_id):
-            with suppress(CheckpointCorruptedError):
-                found = cp.load(run_id, seq=info.seq)
-                if found is None:
-                    continue
-                readable = readable or str(info.seq)
-                branch_off(cp.core, run_id, found, SAME, thread=None, owner=found.owner, facts={})
-                back = commands.line("rollback", run_id, places=[str(info.seq)])
-                return f"Its newest intact checkpoint is at {info.seq}. To go back to it:", back
-    if readable:
-        show = commands.line("show", run_id, "--at", readable, "--full")
-        return "It can't be continued. See its newest intact state:", show
-    delete = commands.line("forget", run_id)
-    return "Nothing of it can be read; restore it from a backup, or delete it:", delete
-
-
-def _is_current_intact(cp: SyncCheckpointer, integrity: Integrity) -> bool:
-    """Whether no damaged entry is among those that a resume reads."""
-    run_id = integrity.run_id
-    try:
-        if cp.load(run_id) is None:
-            return False
-        head = cp.core.journals.checked_head(run_id)
-        branch = list(cp.core.journals.branch(run_id))
-        needed = {entry.seq for entry in branch} if any(map(is_folded, branch)) else set()
-    except CheckpointCorruptedError:
-        return False
-    needed.update({0, head.seq} if head else {0})
-    return needed.isdisjoint(problem.seq for problem in integrity.problems)
+def _is_index_wrong(findings: Iterable[Finding]) -> bool:
+    return any(one.what == "index" and one.status != "ok" for one in findings)
 
 
 def _half_forgotten(cp: SyncCheckpointer) -> Iterator[Finding]:

@@ -1,31 +1,35 @@
-"""What to do about a run that waits for somebody: a sentence, and a command."""
+"""What to do about a run that waits for somebody, or is damaged: a sentence, and a command."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.checkpoint import RunInfo
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.engine.people.inbox import questions
 from holdfast.errors import HoldfastError
 from holdfast.model import Status
+from holdfast.operations.verifying import Integrity
 from holdfast.views import continuing, threads
 from holdfast.views.commands import Commands
+from holdfast.views.rescue import Advice, is_current_intact, rescue
 from holdfast.views.runs import nobody
 
 
-class Advice(NamedTuple):
-    """Why something is to be done, and the command that does it."""
-
-    why: str
-    command: str
-
-
 def next_for(
-    commands: Commands, cp: SyncCheckpointer, info: RunInfo, facts: Mapping[str, Any]
+    commands: Commands,
+    cp: SyncCheckpointer,
+    info: RunInfo,
+    facts: Mapping[str, Any],
+    integrity: Integrity | None = None,
 ) -> Advice | None:
-    """What to do next; None where nothing is to be done. `facts` are what `doing` found. Blocks."""
+    """What to do next; None where nothing is to be done. Blocks.
+
+    `facts` are what `doing` found, and `integrity` what `verify` found, if it was asked.
+    """
+    if integrity is not None and not integrity.ok and not is_current_intact(cp, integrity):
+        return rescue(commands, cp, integrity)
     if info.flow is None or info.flow == threads.FLOW:
         return None
     source = continuing.source_of(cp, info.run_id)

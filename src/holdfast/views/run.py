@@ -9,7 +9,7 @@ from holdfast.codec import readable
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.operations.children import parent_run
 from holdfast.operations.timeline import Moment
-from holdfast.operations.verifying import Problem
+from holdfast.operations.verifying import Integrity, Problem
 from holdfast.views import runs, threads
 
 _PROVED: Final = 5000  # entries of a run that is read whole, to mark what is damaged
@@ -39,6 +39,12 @@ class Shown(NamedTuple):
     children: list[RunInfo]
     tree: dict[str, list[RunInfo]]  # the same, by parent
     state: State
+    integrity: Integrity | None = None  # None where it was not read whole
+
+    @property
+    def damage(self) -> str:
+        """Why its status or its state is not to be trusted; empty if they are."""
+        return self.state.damage or self.info.damage or ""
 
     def document(self) -> dict[str, Any]:
         """As `holdfast show --json` has it."""
@@ -48,7 +54,7 @@ class Shown(NamedTuple):
             "children": [child._asdict() for child in self.children],
             "checkpoint_id": self.state.checkpoint_id,
             "state": self.state.value,
-            "damage": self.state.damage or None,
+            "damage": self.damage or None,
         }
         if self.state.interrupts is not None:
             found["interrupts"] = self.state.interrupts
@@ -69,8 +75,10 @@ def show(
         moments = cp.timeline(info.run_id, limit=most, newest_first=True)[::-1]
     state = state_at(cp, info, place)
     count = len(moments) if most is None else info.seq + 1
-    if state.damage or count <= _PROVED:
-        moments = marked(moments, cp.verify(info.run_id).problems)
+    integrity = None
+    if info.damage or state.damage or count <= _PROVED:
+        integrity = cp.verify(info.run_id)
+        moments = marked(moments, integrity.problems)
     children = cp.children(info.run_id)
     tree: dict[str, list[RunInfo]] = {}
     for child in children:
@@ -78,7 +86,7 @@ def show(
         tree.setdefault(parent, []).append(child)
     word, facts = runs.doing(cp, info)
     moments = in_words(cp, info, moments)
-    return Shown(info, word, facts, moments, children, tree, state)
+    return Shown(info, word, facts, moments, children, tree, state, integrity)
 
 
 def state_at(cp: SyncCheckpointer, info: RunInfo, place: str | None = None) -> State:
