@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import holdfast as hf
@@ -50,3 +52,18 @@ def test_a_forked_workflow_goes_on_with_edited_results(cli: Cli) -> None:
     cli("fork", "etl", "--at", "fetch", "--run-id", "etl-b", "--set", "fetch.rows=[10, 20]")
     assert cli("resume", "etl-b", "--flow", "jobs:etl").json["total"] == 30
     assert cli("fork", "etl", "--set", "nostep=1").code == Exit.USAGE
+
+
+def test_the_command_that_continues_a_fork_or_a_run_that_went_back_is_shown(cli: Cli) -> None:
+    cli("run", "jobs:etl", "-i", "day=monday", "--run-id", "etl")
+    Path("pyproject.toml").write_text('[tool.holdfast]\nflows = ["jobs:etl"]\n')
+    for done in (cli("fork", "etl", "--at", "fetch"), cli("rollback", "etl", "fetch")):
+        way = done.out.partition("; continue with: holdfast ")[2]
+        assert cli(*way.split()).json["total"] == 6
+
+
+def test_checkpoints_without_a_flow_are_continued_by_their_own_program(
+    cli: Cli, plain: hf.SyncCheckpointer
+) -> None:
+    assert cli("fork", "plain", "--run-id", "b").out == "b, forked from plain-run@4\n"
+    assert cli("rollback", "plain", "s1").out == "plain-run is at plain-run@2, after s1\n"

@@ -13,7 +13,7 @@ from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.codec import readable
 from holdfast.errors import HoldfastError
-from holdfast.views import threads
+from holdfast.views import continuing, threads
 
 
 @as_command(
@@ -79,9 +79,10 @@ def command(
             raise
         except (TypeError, ValueError) as error:
             raise click.UsageError(_show.clean(str(error))) from error
+        then = continuing.then(session.commands, cp, info, forked.run_id)
     session.show(
         {"run_id": forked.run_id, "checkpoint_id": forked.checkpoint_id, "origin": forked.origin},
-        lambda: _show.say(f"{forked.run_id}, forked from {forked.origin or origin}"),
+        lambda: _show.say(f"{forked.run_id}, forked from {forked.origin or origin}{then}"),
     )
 
 

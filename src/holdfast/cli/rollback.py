@@ -8,7 +8,7 @@ from holdfast.cli import _options, _show
 from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.people.going_back import rollback_unheld
-from holdfast.views import threads
+from holdfast.views import continuing, threads
 
 
 @as_command("holdfast rollback nightly-31 4", "holdfast rollback nightly-31 transform --json")
@@ -30,6 +30,7 @@ def command(session: Session, run: str, where: str, by: str | None) -> None:
         run_id = info.run_id
         place = find_place(cp, run_id, where)
         found, _ = cp.core.drive(rollback_unheld(cp.core, run_id, place, by=by))
+        then = continuing.then(session.commands, cp, info, run_id)
         ahead = threads.ahead(cp, found.checkpoint_id) if info.flow == threads.FLOW else []
     document: dict[str, Any] = {
         "run_id": run_id,
@@ -40,7 +41,7 @@ def command(session: Session, run: str, where: str, by: str | None) -> None:
         document["ahead"] = [one._asdict() for one in ahead]
 
     def draw() -> None:
-        text = f"{run_id} is at {found.checkpoint_id}, after {found.step or 'its beginning'}"
+        text = f"{run_id} is at {found.checkpoint_id}, after {found.step or 'its beginning'}{then}"
         _show.say(text)
         if ahead:
             _show.say(

@@ -2,12 +2,14 @@
 
 from typing import Final
 
+from holdfast.checkpoint import RunInfo
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec.meta import Meta
 from holdfast.engine.working.listing import list_workers
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import OF_CHILD
 from holdfast.project import project_settings
+from holdfast.views import threads
 from holdfast.views.commands import PLACEHOLDER, Commands
 
 _LONGEST_SOURCE: Final = 500  # characters
@@ -29,6 +31,16 @@ def source_of(cp: SyncCheckpointer, run_id: str) -> str | None:
     except CheckpointCorruptedError:
         return None
     return source[:_LONGEST_SOURCE] if source else None
+
+
+def then(commands: Commands, cp: SyncCheckpointer, info: RunInfo, run_id: str) -> str:
+    """What to say behind what was done: how to continue `run_id`, a run of the same flow as `info`.
+
+    Nothing where only the reader's own program can: checkpoints without a flow, and LangGraph's.
+    """
+    if info.flow is None or info.flow == threads.FLOW:
+        return ""
+    return f"; continue with: {commands.resume(run_id, source=source_of(cp, info.run_id))}"
 
 
 def worker_command(commands: Commands, given: str | None = None) -> str:
