@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
 import threading
@@ -15,7 +16,7 @@ import holdfast as hf
 from holdfast.cli._exits import Exit
 from holdfast.kernel.core import Core
 from holdfast.model import Entry
-from holdfast.workflow import Retry, ask, parallel, step, workflow
+from holdfast.workflow import Retry, ask, for_each, parallel, step, workflow
 from tests.cli.conftest import Cli
 from tests.operations.test_hidden import add_own, own_of
 from tests.waiting import join
@@ -212,6 +213,22 @@ def test_show_has_the_state_at_any_checkpoint(cli: Cli, plain: hf.SyncCheckpoint
         assert document["state"]["n"] == 1
     assert cli("show", "plain", "--at", "99").code == Exit.NOT_FOUND
     assert cli("show", "plain", "--at", "nostep").code == Exit.NOT_FOUND
+
+
+def test_show_lists_the_items_of_a_step_by_their_numbers(cli: Cli, cp: hf.SyncCheckpointer) -> None:
+    @step
+    async def count(n: int) -> int:
+        await asyncio.sleep(0.01 * (11 - n))
+        return n
+
+    @workflow
+    async def counting() -> list[int]:
+        return await for_each(range(12), count, name="counts")
+
+    hf.Engine(cp.store).run_sync(counting(), run_id="r")
+    out = cli("show", "r", "--step", "counts").out
+    listed = [line.split()[0] for line in out.splitlines() if line.startswith("counts[")][1:]
+    assert listed == [f"counts[{n}]" for n in range(12)]
 
 
 def test_show_tells_what_one_step_did(cli: Cli, cp: hf.SyncCheckpointer) -> None:

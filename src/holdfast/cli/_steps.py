@@ -1,5 +1,6 @@
 """One step of a run on the terminal."""
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -13,6 +14,7 @@ _LINES: Final = 20
 _COLORS: Final = {"completed": "green", "failed": "red", "cut off": "magenta"}
 _ROUNDS: Final = 20
 _LOG: Final = 10  # outputs that are shown
+_NUMBERS: Final = re.compile("([0-9]+)")
 
 
 def draw_step(detail: Detail, *, full: bool) -> None:
@@ -49,7 +51,7 @@ def draw_step(detail: Detail, *, full: bool) -> None:
 
 def _draw_rounds(detail: Detail, *, full: bool) -> None:
     """Each time that the step was executed, in a loop or for an item: problems first."""
-    rounds = sorted(detail.rounds, key=lambda one: not one.is_problem)
+    rounds = sorted(detail.rounds, key=lambda one: (not one.is_problem, _by_number(one.name)))
     shown = rounds if full else rounds[:_ROUNDS]
     _show.say()
     _show.table(
@@ -67,6 +69,11 @@ def _draw_rounds(detail: Detail, *, full: bool) -> None:
     )
     more = f"; {len(rounds) - len(shown):,} more with --full" if len(shown) < len(rounds) else ""
     _show.say(f"see one of them with --at SEQ{more}", "dim")
+
+
+def _by_number(name: str) -> list[tuple[int, str]]:
+    """For sorting: item[2] comes before item[10]."""
+    return [(len(part) if part.isdigit() else 0, part) for part in _NUMBERS.split(name)]
 
 
 def _draw_attempts(attempts: Sequence[Tried], *, full: bool) -> None:
