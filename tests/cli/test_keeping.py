@@ -266,6 +266,11 @@ def test_what_is_pruned_may_be_chosen_by_owner_thread_flow_and_status(cli: Cli) 
     assert "2 retention policies in pyproject.toml" in cli("doctor").out
     assert cli("prune", "--yes").out == "1 checkpoint of 1 run deleted\n"
     Path("pyproject.toml").write_text("[[tool.holdfast.retention]]\nrun_ttl = 'soon'\n")
+    config = cli("config")
+    assert config.code == Exit.USAGE
+    assert "not a length of time" in config.err
+    assert "retention  invalid" in config.out
+    assert "store      sqlite" in config.out, "and all the rest"
     assert "not a length of time" in cli("prune", "--yes").err
     assert cli("doctor").code == Exit.FAILED
 

@@ -27,7 +27,10 @@ class Exit(IntEnum):
     NOT_FOUND = 3, "there is no such run, checkpoint, question, flow or store"
     UNAVAILABLE = 4, "the store or a file can't be opened, read or written"
     PAUSED = 5, "the run is paused: it waits for an answer, or to be resumed"
-    REFUSED = 6, "the run does not allow that now: it is live, finished, or of another flow"
+    REFUSED = (
+        6,
+        "the run does not allow that now: it is live, finished, answered or of another flow",
+    )
     INTERRUPTED = 130, "interrupted by Ctrl-C; finished steps are saved"
     TERMINATED = 143, "a worker was ended by a second SIGTERM; finished steps are saved"
 
@@ -49,6 +52,8 @@ _CODES = (  # the first that fits
 
 def code_of(error: Exception) -> Exit:
     """The exit code for an error that ends a command."""
+    if isinstance(error, errors.QuestionError) and error.answered_at is not None:
+        return Exit.REFUSED  # there is such a question: somebody was faster
     return next((code for code, kinds in _CODES if isinstance(error, kinds)), Exit.FAILED)
 
 

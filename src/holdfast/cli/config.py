@@ -3,6 +3,8 @@
 import os
 from typing import NamedTuple
 
+import click
+
 from holdfast.cli import _show
 from holdfast.cli._options import configured_retention
 from holdfast.cli._session import OWNER, Session, as_command
@@ -28,7 +30,11 @@ def command(session: Session) -> None:
     is a pyproject.toml that is ignored because others may have written it.
     """
     project, configured = project_settings()
-    policies = configured_retention()
+    policies, wrong = [], None
+    try:
+        policies = configured_retention()
+    except click.UsageError as error:  # after what else there is to say
+        wrong = error
     if session.where is not None:
         source = "--store"
     elif os.environ.get("HOLDFAST_STORE"):
@@ -48,8 +54,8 @@ def command(session: Session) -> None:
         ),
         Setting(
             "retention",
-            words.plural(len(policies), "policy") if policies else "",
-            str(project) if policies else "built in",
+            "invalid" if wrong else words.plural(len(policies), "policy") if policies else "",
+            str(project) if policies or wrong else "built in",
         ),
         Setting(
             "remember",
@@ -62,3 +68,5 @@ def command(session: Session) -> None:
         [setting._asdict() for setting in settings],
         lambda: _show.table(("SETTING", "VALUE", "FROM"), settings),
     )
+    if wrong is not None:
+        raise wrong
