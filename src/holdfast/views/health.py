@@ -155,7 +155,7 @@ def _orphans(cp: SyncCheckpointer, how: Examination, index_wrong: bool) -> Itera
     if how.every:
         yield from (_orphan(orphan, how) for orphan in dead)
     else:
-        yield from _grouped_orphans(dead, how)
+        yield from _grouped_orphans(dead, how, index_wrong)
     if len(dead) < len(found):
         yield Finding(
             "answers",
@@ -186,8 +186,11 @@ def _orphan(orphan: Orphan, how: Examination) -> Finding:
     )
 
 
-def _grouped_orphans(dead: Sequence[Orphan], how: Examination) -> Iterator[Finding]:
+def _grouped_orphans(
+    dead: Sequence[Orphan], how: Examination, index_wrong: bool
+) -> Iterator[Finding]:
     """One finding for all orphans of a flow."""
+    first = "Make the index anew, which `recover` needs: see below. " if index_wrong else ""
     by_flow: dict[str | None, list[Orphan]] = {}
     for orphan in dead:
         by_flow.setdefault(orphan.flow, []).append(orphan)
@@ -199,7 +202,7 @@ def _grouped_orphans(dead: Sequence[Orphan], how: Examination) -> Iterator[Findi
             "orphans",
             "error",
             f"{count} of {flow!r} {have} no living process: {_some(one.run_id for one in found)}",
-            f"Continue {'it' if len(found) == 1 else 'all of them'}: {command}",
+            f"{first}Continue {'it' if len(found) == 1 else 'all of them'}: {command}",
             command,
         )
 
