@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
+from holdfast.views import words
 from holdfast.views.axis import Axis, Piece, axis_of
 from holdfast.views.step_graph import graph_of
 from holdfast.views.step_groups import groups_of
@@ -230,3 +231,27 @@ def test_times_on_the_axis_count_from_the_begin_of_the_run() -> None:
     )
     after = [tick.after for tick in axis.ticks() if tick.at is None]
     assert after == sorted(set(after))
+
+
+def test_no_two_labels_of_the_axis_read_the_same_and_none_is_cut_off() -> None:
+    second = 1_000_000
+    axis = Axis(
+        [
+            Piece(0, second // 5, 0, 40, "work"),
+            Piece(second // 5, 200 * second, 40, 8, "waits"),
+            Piece(200 * second, 200 * second + second // 4, 48, 43, "work"),
+            Piece(200 * second + second // 4, 209 * second, 91, 8, "crash"),
+            Piece(209 * second, 209 * second + 5000, 99, 1, "work"),
+        ]
+    )
+    labels = axis.labels()
+    ticks = [label for label in labels if label.kind == "tick"]
+    texts = [words.span(label.seconds) for label in ticks if label.at is None]
+    assert "3 m 20 s" in texts
+    assert len(texts) == len(set(texts))
+    clocks = [label.at // second for label in ticks if label.at is not None]
+    assert clocks == [0, 200], "there is no room for a text beside that of the crash"
+    assert [label.kind for label in labels][-1] == "crash"
+    assert all(label.x < 92 or label.at_end for label in labels)
+    assert any(label.wide for label in ticks)
+    assert not all(label.wide for label in ticks)

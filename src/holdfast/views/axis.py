@@ -12,6 +12,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Final, NamedTuple
 
+from holdfast.views import words
 from holdfast.views.steps import Execution, Steps
 
 _COLLAPSED: Final = 10  # times the median step: a longer time without work is collapsed
@@ -19,6 +20,9 @@ _SHARE: Final = 0.2  # of all work: less takes no more room to scale than collap
 _SHORTEST: Final = 200_000  # microseconds that are worth collapsing
 _WIDTH: Final = 8.0  # percent, of a collapsed time
 _AT_MOST: Final = 50.0  # percent, of all collapsed times together
+_TEXT: Final = 7.5  # percent, of the text above a collapsed time, in a table of usual width
+_TICK: Final = 9.5  # percent, of the text of a tick there
+_EDGE: Final = 99.4  # percent: where a text ends that would be cut off
 _NICE: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 _UNITS: Final = (
     *(1000 * step for step in _NICE),
@@ -58,6 +62,7 @@ class Label(NamedTuple):
     at: int | None = None
     seconds: float = 0.0
     at_end: bool = False  # it ends at x
+    wide: bool = False  # there is room for it only in a table of usual width
 
 
 class Axis:
@@ -101,29 +106,55 @@ class Axis:
 
     def labels(self) -> list[Label]:
         """The texts that there is room for: crashes first, then from left to right."""
-        gaps = [
-            Label(99.4, piece.kind, None, piece.seconds, at_end=True)
-            if piece.x + piece.width > 97
-            else Label(piece.x + 0.4, piece.kind, None, piece.seconds)
+        gaps = (
+            _placed_label(piece.x + 0.4, piece.kind, None, piece.seconds)
             for piece in self.pieces
             if piece.kind != "work"
-        ]
-        ticks = [Label(tick.x, "tick", tick.at, tick.after) for tick in self.ticks()]
-        found: list[Label] = []
-        for label in sorted([*gaps, *ticks], key=lambda one: (one.kind != "crash", one.x)):
-            if all(_apart(label, other) for other in found):
-                found.append(label)
-        return sorted(found, key=lambda one: one.x)
+        )
+        ticks = (_placed_label(tick.x, "tick", tick.at, tick.after) for tick in self.ticks())
+        found = _fitting([*gaps, *ticks])
+        narrow = _fitting(found, 2)
+        return sorted(
+            (label._replace(wide=label not in narrow) for label in found), key=lambda one: one.x
+        )
 
 
-def _apart(one: Label, other: Label) -> bool:
-    (start, end), (begin, stop) = _extent(one), _extent(other)
-    return end <= begin or stop <= start
+def _text(kind: str) -> float:
+    return _TICK if kind == "tick" else _TEXT
 
 
-def _extent(label: Label) -> tuple[float, float]:
-    """From where to where a label reaches, in percent of a table of usual width."""
-    width = 9.5 if label.kind == "tick" else 8.0
+def _placed_label(x: float, kind: str, at: int | None, seconds: float) -> Label:
+    """A label at its place, or at the edge if it would be cut off there."""
+    at_end = x + _text(kind) > _EDGE
+    return Label(_EDGE if at_end else x, kind, at, seconds, at_end=at_end)
+
+
+def _fitting(labels: Iterable[Label], scale: int = 1) -> list[Label]:
+    """Those that neither overlap nor repeat each other, with texts of so many times the width."""
+    found: list[Label] = []
+    for label in sorted(labels, key=lambda one: (one.kind != "crash", one.x)):
+        start, end = _extent(label, scale)
+        if end <= 100 and not any(
+            _equal(label, other) or (start < stop and begin < end)
+            for other in found
+            for begin, stop in [_extent(other, scale)]
+        ):
+            found.append(label)
+    return found
+
+
+def _equal(one: Label, other: Label) -> bool:
+    """Whether they name moments that read the same: a second one says nothing."""
+    if one.kind != "tick" or other.kind != "tick":
+        return False
+    if one.at is not None and other.at is not None:
+        return one.at // 1_000_000 == other.at // 1_000_000
+    return one.at is other.at and words.span(one.seconds) == words.span(other.seconds)
+
+
+def _extent(label: Label, scale: int) -> tuple[float, float]:
+    """From where to where a label reaches, in percent."""
+    width = scale * _text(label.kind)
     return (label.x - width, label.x) if label.at_end else (label.x, label.x + width)
 
 
