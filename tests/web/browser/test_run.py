@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 import holdfast as hf
@@ -55,6 +56,16 @@ def test_folded_steps_are_unfolded_in_place(visit: Visits) -> None:
     page.reload()
     page.get_by_label("Fold ship", exact=True).click()
     expect(page.locator("#rows tr")).to_have_count(before)
+
+
+@pytest.mark.parametrize("width", [1280, PHONE])
+def test_badges_never_hide_the_name_of_a_step(visit: Visits, width: int) -> None:
+    page = visit("/runs/order-8841", width=width)
+    expect(page.locator("#rows .badge").first).to_be_visible()
+    cut = page.locator("#rows :is(.name, .badge)").evaluate_all(
+        "(all) => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.title)"
+    )
+    assert cut in ([], ["approve_refund"]), "a name that is longer than its column, and no badge"
 
 
 def test_a_long_run_grows_while_one_scrolls_and_while_it_runs(
