@@ -17,6 +17,7 @@ import holdfast as hf
 from holdfast import SyncCheckpointer
 from holdfast.graph import END, Graph
 from holdfast.views.axis import axis_of
+from holdfast.views.rows import row_of
 from holdfast.views.runs import of_id
 from holdfast.views.step_groups import groups_of
 from holdfast.views.step_reading import steps_of
@@ -331,7 +332,7 @@ def test_the_result_of_a_graph_is_its_final_state(cp: SyncCheckpointer, client: 
     assert "Brest" in result
 
 
-def test_a_crash_is_an_interruption_and_rows_are_counted_as_they_are_listed(
+def test_crashes_are_counted_and_finished_steps_as_in_the_list_of_runs(
     cp: SyncCheckpointer, client: TestClient
 ) -> None:
     @step
@@ -344,7 +345,8 @@ def test_a_crash_is_an_interruption_and_rows_are_counted_as_they_are_listed(
 
     hf.Engine(cp).run_sync(loads(), run_id="r")
     text = client.get("/runs/r").text
-    assert ">1 step</span>" in text
+    assert ">3 steps finished, in 1 row</span>" in text
+    assert row_of(cp, of_id(cp, "r")).shape.steps == 3
     crash = Attempt("cut off", 1, 2, 7)
     one = Execution("load[0]", "load[0]", "load", "completed", 8, 1, 3, tried=(crash,))
     again = one._replace(key="load[1]", seq=9)
@@ -352,4 +354,26 @@ def test_a_crash_is_an_interruption_and_rows_are_counted_as_they_are_listed(
     drawing = Drawing(axis_of(steps, steps.last, orphaned=False), steps, steps.last)
     (group,) = groups_of(steps)
     badges = drawing.row(Line(group), None).badges
-    assert [badge.text for badge in badges] == ["2 items", "interrupted once"]
+    assert [badge.text for badge in badges] == ["2 items", "1 crash"]
+
+
+def test_a_question_that_is_open_again_takes_as_long_as_all_its_rounds_so_far(
+    cp: SyncCheckpointer,
+) -> None:
+    cp.save("r", {}, step="fetch")
+    second = 1_000_000
+    one = Execution(
+        "publish", "publish", "publish", "answered", 3, second, 61 * second, 60.0,
+        current=False, kind="question",
+    )  # fmt: skip
+    again = one._replace(
+        status="asks", seq=5, start=100 * second, end=None, took=None, current=True
+    )
+    steps = steps_of(cp, of_id(cp, "r"))._replace(executions=(one, again))
+    drawing = Drawing(axis_of(steps, steps.last, orphaned=False), steps, 400 * second)
+    (group,) = groups_of(steps)
+    assert drawing.row(Line(group), None).took == "6 m 0 s"
+    item = again._replace(key="load[1]", name="load[1]", group="load", status="running")
+    steps = steps._replace(executions=(item._replace(key="load[0]", start=10 * second), item))
+    (group,) = groups_of(steps)
+    assert drawing.row(Line(group), None).took == "6 m 30 s"

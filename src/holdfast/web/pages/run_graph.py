@@ -70,7 +70,8 @@ def _place(run: ShownRun, node: Node, then: Mapping[str, Sequence[str]]) -> Plac
 
 def _told(node: Node) -> str:
     parts = [f"{node.times:,} {node.unit}"] if node.unit else []
-    parts += [words.span(node.took)] if node.took is not None else []
+    if node.took is not None and node.status != "asks":  # how long earlier rounds were open
+        parts.append(words.span(node.took))
     return ", ".join(parts)
 
 

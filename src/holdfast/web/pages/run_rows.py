@@ -129,8 +129,19 @@ class Drawing:
         """How long it took, or takes so far."""
         if one.took is not None:
             return words.span(one.took)
-        lasts = one.status in ("running", "asks", "waits", "begun") and one.start is not None
-        return words.span((self._now - (one.start or 0)) / 1e6) if lasts else ""
+        since = _under_way_since(one)
+        return "" if since is None else words.span((self._now - since) / 1e6)
+
+    def _took_together(self, group: Group) -> str:
+        """How long its members took, with those that are under way so far."""
+        took = group.took
+        since = [at for one in group.members if (at := _under_way_since(one)) is not None]
+        if since and group.kind == "items":
+            known = (one.start or one.end for one in group.members)
+            took = (self._now - min(at for at in known if at)) / 1e6
+        elif since:
+            took = (took or 0.0) + sum(self._now - at for at in since) / 1e6
+        return "" if took is None else words.span(took)
 
     def _of_group(self, line: Line) -> Row:
         group = line.group
@@ -141,13 +152,12 @@ class Drawing:
         elif retried := sum(_failures(one) for one in group.members):
             many.append(Badge(words.plural(retried, "retry"), "bad"))
         many += _interruptions(group.members)
-        took = group.took
         return Row(
             f"g{line.run}-{group.name}",
             group.name,
             group.status,
             CHIPS.get(group.status, "can"),
-            "" if took is None else words.span(took),
+            self._took_together(group),
             len(group.members) + group.tries,
             tuple(many),
             tuple(self._bars_of(group)),
@@ -230,6 +240,10 @@ class Drawing:
         return (self._axis.x(min(times)), self._axis.x(max(times))) if times else None
 
 
+def _under_way_since(one: Execution) -> int | None:
+    return one.start if one.status in ("running", "asks", "waits", "begun") else None
+
+
 def _short(one: Execution, group: Group) -> str:
     """The name of a member below its group: what it has of its own."""
     if one.name != group.name and one.name.startswith(group.name):
@@ -260,7 +274,7 @@ def _interruptions(members: Iterable[Execution]) -> Iterator[Badge]:
     tried = (attempt for one in members for attempt in one.tried)
     crashes = len({attempt.seq for attempt in tried if attempt.outcome == "cut off"})
     if crashes:
-        yield Badge("interrupted " + ("once" if crashes == 1 else f"{crashes:,} times"), "orp")
+        yield Badge(f"{crashes:,} crash{'es' * (crashes > 1)}", "orp")
 
 
 def _count(group: Group) -> Badge:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from starlette.responses import RedirectResponse, Response
 
 from holdfast.errors import CheckpointCorruptedError
+from holdfast.views import words
 from holdfast.views.axis import Axis, Label, Tick
 from holdfast.views.errors import NotFoundError
 from holdfast.views.runs import has_died
@@ -49,6 +50,13 @@ class Timeline:
     problems: int
     find: str
     now: int
+
+    @property
+    def counted(self) -> str:
+        """How many steps are finished, as the list of runs counts them: rows may fold several."""
+        done = sum(one.current and one.status == "completed" for one in self.steps.executions)
+        said = f"{words.plural(done, 'step')} finished"
+        return said if done <= self.groups else f"{said}, in {words.plural(self.groups, 'row')}"
 
     @property
     def next(self) -> int | None:

@@ -223,13 +223,14 @@ def _chart(site: Site, query: Query) -> dict[str, Any] | None:
         "started": _bars(drawn.started, highest, width),
         "failed": _bars(drawn.failed, highest, width),
         "start": drawn.start,
-        "completed": drawn.completed,
+        "completed": words.plural(drawn.completed, "completion"),
         "bad": failed,
+        "failed_times": words.plural(failed, "failure"),
         "median": None if drawn.median is None else words.span(drawn.median.total_seconds()),
         "highest": highest,
         "each": each,
         "label": f"Runs started per {each}, at most {highest:,}: {sum(drawn.started):,} in all, "
-        f"{drawn.completed:,} completed, {failed:,} failed",
+        f"{words.plural(drawn.completed, 'completion')}, {words.plural(failed, 'failure')}",
     }
 
 
