@@ -161,6 +161,10 @@ def test_child_runs_are_shown_if_they_are_wanted(tmp_path: Path, client: TestCli
     hf.Engine(tmp_path / "runs.db").run_sync(outer(), run_id="outer")
     assert listed(client) == ["outer"]
     assert listed(client, "/runs?children=1") == ["outer//report", "outer"]
+    text = client.get("/runs").text
+    assert "2 in this store, 1 is a child run" in text
+    assert "2 completions · no failures (child runs and repeats count)" in text
+    assert "child run<" not in client.get("/runs?children=1").text.partition("</h1>")[2][:200]
 
 
 def test_no_match_offers_the_filters_to_drop(cp: SyncCheckpointer, client: TestClient) -> None:

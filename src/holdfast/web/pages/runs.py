@@ -146,6 +146,7 @@ def _listing(
         "rows": shown,
         "found": found,
         "everything": everything,
+        "children": _children(query, found, everything),
         "tabs": _tabs(query, found),
         "chart": _chart(site, query) if everything else None,
         "ages": _ages(query),
@@ -155,6 +156,14 @@ def _listing(
         "newest": to_text(found.positions[0]) if found.positions and found.first == 1 else "",
         "path_with": lambda **changed: with_query("/runs", query.parameters(**changed)),
     }
+
+
+def _children(query: Query, found: Found, everything: int) -> str:
+    """How many runs the list leaves out because they are child runs, if nothing else is."""
+    number = everything - sum(found.counts.values())
+    if query.children or query.narrows or number <= 0:
+        return ""
+    return "1 is a child run" if number == 1 else f"{number:,} are child runs"
 
 
 def _ages(query: Query) -> dict[str, str]:
