@@ -53,30 +53,42 @@ _WORKFLOW: Final = (
     *("command", "read_run", "Retry", "Step", "Workflow"),
 )
 PAGES: Final = (
-    Page("engine", "The engine", "holdfast", _ENGINE),
+    Page("engine", "Engine", "holdfast", _ENGINE),
     Page("checkpointer", "Checkpointers", "holdfast", _CHECKPOINTER),
     Page("keys", "Keys, secrets, anchors", "holdfast", _KEYS),
     Page("opening", "Opening stores", "holdfast", _STORES),
-    Page("workflow", "holdfast.workflow", "holdfast.workflow", first=_WORKFLOW),
-    Page("graph", "holdfast.graph", "holdfast.graph", first=("Graph", "END", "CompiledGraph")),
-    Page("pipeline", "holdfast.pipeline", "holdfast.pipeline", first=("Pipeline",)),
-    Page("events", "holdfast.events", "holdfast.events"),
+    Page("workflow", "Workflows", "holdfast.workflow", first=_WORKFLOW),
+    Page("graph", "Graphs", "holdfast.graph", first=("Graph", "END", "CompiledGraph")),
+    Page("pipeline", "Pipelines", "holdfast.pipeline", first=("Pipeline",)),
+    Page("events", "Events", "holdfast.events"),
     Page("errors", "Errors", "holdfast.errors"),
-    Page("evidence", "holdfast.evidence", "holdfast.evidence"),
-    Page("manager", "holdfast.manager", "holdfast.manager"),
-    Page("stores", "holdfast.stores", "holdfast.stores", tuple(dir(holdfast.stores))),
-    Page("store", "holdfast.store", "holdfast.store", ("Store", "RunFilter", "StoreStats")),
-    Page("telemetry", "holdfast.telemetry", "holdfast.telemetry"),
-    Page("testing", "holdfast.testing", "holdfast.testing"),
+    Page("evidence", "Evidence", "holdfast.evidence"),
+    Page("manager", "Checkpoint manager", "holdfast.manager"),
+    Page("stores", "Stores", "holdfast.stores", tuple(dir(holdfast.stores))),
+    Page("store", "Store interface", "holdfast.store", ("Store", "RunFilter", "StoreStats")),
+    Page("telemetry", "Telemetry", "holdfast.telemetry"),
+    Page("testing", "Testing", "holdfast.testing"),
     *(
-        Page(name, f"holdfast.integrations.{name}", f"holdfast.integrations.{name}")
-        for name in ("dask", "langgraph", "pydantic_ai", "openai_agents", "otel")
+        Page(name, title, f"holdfast.integrations.{name}")
+        for name, title in {
+            "dask": "Dask",
+            "langgraph": "LangGraph",
+            "pydantic_ai": "Pydantic AI",
+            "openai_agents": "OpenAI Agents SDK",
+            "otel": "OpenTelemetry",
+        }.items()
     ),
     *(
         Page(f"documents-{name}", f"holdfast.documents.{name}", f"holdfast.documents.{name}")
         for name in ("maverick", "iamodules", "flowgraph")
     ),
 )
+_FIRST: Final = {
+    "Engine": ("run", "start", "resume", "recover", "answer", "questions", "status", "outcome"),
+    "Checkpointer": ("save", "load"),
+    "SyncCheckpointer": ("save", "load"),
+}
+"""The methods that users begin with."""
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 _WIDTH: Final = 88
 _OPTIONS: Final = re.compile(r"Unpack\[(\w+)\]")
@@ -96,7 +108,7 @@ def pages() -> Iterator[tuple[str, str]]:
     for page in PAGES:
         module = importlib.import_module(page.module)
         own = [name for name in names_of(page) if home_of[id(getattr(module, name))] is page]
-        lines.append(f"* [{page.title}]({page.path}.md): {_linked(own, page)}")
+        lines.append(f"* [{page.title}]({page.path}.md), `{page.module}`: {_linked(own, page)}")
         text = "\n\n".join(_page(page, module, home_of)) + "\n"
         yield f"{page.path}.md", re.sub(_NAMED, lambda found: links.get(found[1], found[0]), text)
     yield "index.md", "\n".join(lines) + "\n"
@@ -125,6 +137,7 @@ def _linked(names: list[str], page: Page) -> str:
 
 def _page(page: Page, module: ModuleType, home_of: dict[int, Page]) -> Iterator[str]:
     yield f"# {page.title}"
+    yield f"Import from `{page.module}`."
     if not page.names and module.__doc__:
         yield _text(module.__doc__)
     elsewhere = []
@@ -136,7 +149,8 @@ def _page(page: Page, module: ModuleType, home_of: dict[int, Page]) -> Iterator[
         else:
             elsewhere.append(_linked([name], home))
     if elsewhere:
-        yield "## Also here { #also-here }"
+        # Search finds these names where they are described.
+        yield f"## Also in {page.module} {{ #also-in data-search-exclude }}"
         yield ", ".join(elsewhere)
 
 
@@ -188,16 +202,19 @@ def _of_class(name: str, value: type) -> Iterator[str]:
 
 
 def _members(value: type) -> Iterator[tuple[str, Any]]:
-    """The public methods and properties that holdfast's own classes define, in their order."""
-    found: dict[str, Any] = {}
-    for base in reversed(value.__mro__):
-        if base.__module__.startswith("holdfast"):
-            for name in vars(base):
-                found.pop(name, None)
-                found[name] = inspect.getattr_static(value, name)
-    for name, static in found.items():
-        if name.startswith("_"):
-            continue
+    """The public methods and properties that holdfast's own classes define.
+
+    What users begin with, then those of the class itself, then those of its bases, each in the
+    order of the source. One for sync callers follows its async form.
+    """
+    ours = [base for base in value.__mro__ if base.__module__.startswith("holdfast")]
+    names = [name for base in ours for name in vars(base) if not name.startswith("_")]
+    order = dict.fromkeys((*_FIRST.get(value.__name__, ()), *names))
+    places = {name: place for place, name in enumerate(order)}
+    for name in sorted(
+        order, key=lambda name: (places.get(name.removesuffix("_sync"), places[name]), name)
+    ):
+        static = inspect.getattr_static(value, name)
         if isinstance(static, property):
             yield name, static
             continue

@@ -10,7 +10,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.kernel.methods import Iteration, Operation
-from website import api
+from website import api, build
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +57,25 @@ def test_operations_are_not_shown_as_what_they_are_made_of(pages: dict[str, str]
 def test_a_page_begins_with_what_users_begin_with(pages: dict[str, str]) -> None:
     names = re.findall(r"(?m)^## (\w+) ", pages["workflow.md"])
     assert names[:3] == ["step", "workflow", "for_each"]
+
+
+def test_methods_begin_with_what_users_begin_with(pages: dict[str, str]) -> None:
+    section = pages["engine.md"].partition("\n## Engine ")[2].partition("\n## ")[0]
+    names = re.findall(r"(?m)^### (\w+) ", section)
+    assert names[:6] == ["run", "run_sync", "start", "start_sync", "resume", "resume_sync"]
+    for name in names:
+        if name.endswith("_sync"):
+            assert names[names.index(name) - 1] == name.removesuffix("_sync")
+    section = pages["checkpointer.md"].partition("\n## Checkpointer ")[2].partition("\n## ")[0]
+    assert re.findall(r"(?m)^### (\w+) ", section)[:2] == ["save", "load"]
+
+
+def test_the_navigation_calls_each_page_of_the_api_by_its_title(pages: dict[str, str]) -> None:
+    listed = dict(re.findall(r"- (.+): reference/api/(\w+)\.md", build.CONFIG.read_text()))
+    titles = {
+        path: pages[f"{path}.md"].partition("\n")[0].removeprefix("# ") for path in listed.values()
+    }
+    assert {path: title for title, path in listed.items()} == titles
 
 
 def test_no_entry_is_empty(pages: dict[str, str]) -> None:
