@@ -45,9 +45,9 @@ def runs(
 
     A run matches if it has this status, or one of these; all of the `labels`; if it was started at
     `since` or later, and before `until`; with `asking`, if it waits for an answer; with `roots`, if
-    it is not a child run. Each is as its newest entry is stored, which only `run` proves. Naive datetimes are local time. Give the last `run_id` of one page as
-    `after` for the next, or let `iter_runs` do it. Raises `CheckpointNotFoundError` if that run was
-    deleted meanwhile.
+    it is not a child run. Each is as its newest entry is stored, which only `run` proves. Naive
+    datetimes are local time. Give the last `run_id` of one page as `after` for the next, or let
+    `iter_runs` do it. Raises `CheckpointNotFoundError` if that run was deleted meanwhile.
     """
     check_limit(limit)
     where = matching(

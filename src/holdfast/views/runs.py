@@ -56,7 +56,7 @@ def page(
     limit: int,
     orphans: bool = False,
 ) -> Page:
-    """A page of the runs that match, proved. Runs that others add or delete meanwhile move no others.
+    """A page of the runs that match, proved. What others add or delete meanwhile moves no run.
 
     With `orphans`, of those that are running only the ones that nobody executes.
     """
