@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -126,6 +127,21 @@ def test_show_begins_with_the_damage_and_the_way_back(cli: Cli, edited: str) -> 
     assert "holdfast answer" not in shown.out
     assert cli(*back.removeprefix("holdfast ").split()).code == Exit.OK
     assert cli("show", "t2", DB).code == Exit.OK
+
+
+def test_hints_about_damage_work_as_printed_whatever_the_run_is_called(cli: Cli) -> None:
+    name = "--it's; a $(run)"
+    with hf.SyncCheckpointer("runs.db") as cp:
+        for n in range(1, 6):
+            cp.save(name, {"n": n})
+    with closing(sqlite3.connect("runs.db")) as db, db:
+        db.execute("UPDATE holdfast_entries SET step = 'forged'")
+    for command, lead in (("watch", "see: "), ("show", "more: ")):
+        told = cli(command, DB, "--", name)
+        [line] = [one for one in (told.out + told.err).splitlines() if lead in one]
+        hint = shlex.split(line.partition(lead)[2])
+        assert hint[-1] == name
+        assert cli(*hint[1:]).code == Exit.FAILED, "there is such a run, and it is damaged"
 
 
 def test_doctor_finds_an_orphan_that_the_index_takes_for_finished(cli: Cli) -> None:

@@ -23,6 +23,9 @@ RECURSIVE = {
     "required": ["x", "y"],
     "properties": {key: {"$ref": "#/$defs/a"} for key in "xy"},
 }
+DEEP: list[Any] = []
+for _ in range(5000):
+    DEEP = [DEEP]
 FLOWS = """
 from pathlib import Path
 
@@ -157,6 +160,9 @@ def test_the_form_of_an_answer_is_shown_and_yes_is_an_answer(mine: Cli) -> None:
         ({**schema_of(list[str]), "minItems": 2}, "JSON"),
         ({"type": "object", "required": ["\x85"]}, "JSON"),
         ({"type": "object", "required": [*map(str, range(9))]}, "JSON"),
+        ({"type": "object", "required": [["no name"]]}, "JSON"),
+        ({"type": "array", "items": {"enum": [DEEP]}}, "JSON"),
+        ({"enum": [DEEP]}, "JSON"),
         ({"$defs": {"a": RECURSIVE}, **RECURSIVE}, "JSON"),
         ({"type": ["string", "null"]}, '"TEXT"'),
         ({}, "JSON"),

@@ -80,7 +80,7 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
     def draw() -> None:
         _draw_summary(info, found.word, found.facts.get("due"), found.moments)
         if found.damage:  # before anything that may depend on it
-            _draw_damage(found)
+            _draw_damage(session, found)
             _draw_advice(advice)
             _show.say()
         draw_value("inputs", told.inputs or None, full=full)
@@ -103,14 +103,13 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
         raise FailedError(_show.clean(found.damage))
 
 
-def _draw_damage(found: Shown) -> None:
+def _draw_damage(session: Session, found: Shown) -> None:
     problems = () if found.integrity is None else found.integrity.problems
     for problem in problems[:_PROBLEMS] or (found.damage,):
         _show.say(f"damaged: {problem}", "red")
     if len(problems) > _PROBLEMS:
-        _show.say(
-            f"… {len(problems) - _PROBLEMS:,} more: holdfast verify {found.info.run_id}", "dim"
-        )
+        verify = session.commands.line("verify", found.info.run_id)
+        _show.say(f"… {len(problems) - _PROBLEMS:,} more: {verify}", "dim")
 
 
 def _draw_advice(advice: Advice | None) -> None:

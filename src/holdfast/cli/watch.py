@@ -78,7 +78,7 @@ class _Watching:
                     self._print(moment)
                     seen, status = moment.seq, moment.status
                 if status in _ENDS:
-                    _refuse_damaged(self._cp.run(run_id))
+                    self._refuse_damaged(self._cp.run(run_id))
                     raise SystemExit(_ENDS[status])
                 self._look_after(run_id, waits=bool(new))
                 self._show_steps(doing_now(self._cp.core).get(run_id, ()))
@@ -89,7 +89,7 @@ class _Watching:
         info = self._cp.run(run_id)
         if info is None:
             return
-        _refuse_damaged(info)
+        self._refuse_damaged(info)
         facts = doing(self._cp, info)[1]
         if facts.get("orphaned"):
             raise FailedError(f"{nobody(facts['holder'])}; continue it with: holdfast recover")
@@ -99,6 +99,12 @@ class _Watching:
                 self._below.clear()
                 for line in (advice.why, f"  {advice.command}", "Ctrl-C stops watching"):
                     _show.say(line, err=True)
+
+    def _refuse_damaged(self, info: RunInfo | None) -> None:
+        """Fail if the run's newest entry, and so its status, is not what was written."""
+        if info is not None and info.damage:
+            see = self._session.commands.line("show", info.run_id)
+            raise FailedError(f"{_show.clean(info.damage)}; see: {see}")
 
     def follow_all(self, interval: float) -> None:
         """Until somebody interrupts it."""
@@ -156,10 +162,3 @@ class _Watching:
         else:
             self._below.clear()
         self._told = found
-
-
-def _refuse_damaged(info: RunInfo | None) -> None:
-    """Fail if the run's newest entry, and so its status, is not what was written."""
-    if info is not None and info.damage:
-        run_id = _show.clean(info.run_id)
-        raise FailedError(f"{_show.clean(info.damage)}; see: holdfast show {run_id}")

@@ -98,6 +98,13 @@ class Commands(NamedTuple):
 
 def answer_form(asked: "Question") -> str:
     """What an answer looks like: a word, the choices if they are few, or an example that fits."""
+    try:
+        return _form(asked)
+    except (TypeError, ValueError, RecursionError):  # anyone may have written what is stored
+        return ANY_FORM
+
+
+def _form(asked: "Question") -> str:
     schema = asked.schema
     choices = schema.get("enum")
     if isinstance(choices, list) and choices:
