@@ -224,6 +224,31 @@ def test_a_damaged_index_is_made_anew(tmp_path: Path) -> None:
         assert store.counts() == {"open": 9}
 
 
+@pytest.mark.parametrize(
+    "altered",
+    ["labels = 'no'", "labels = '[1]'", """labels = '["no"]'""", "opened = 'no'", "due = x'00'"],
+)
+def test_one_row_of_the_index_that_was_altered_stops_no_list_and_no_repair(
+    tmp_path: Path, altered: str
+) -> None:
+    path = tmp_path / "runs.db"
+    with hf.SyncCheckpointer(path) as cp:
+        for n in range(3):
+            cp.save(f"r{n}", {"n": n})
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(f"UPDATE holdfast_run_heads SET {altered} WHERE run = 'r1'")
+    with hf.SyncCheckpointer(path) as cp:
+        assert cp.run("r1").status == "open"  # type: ignore[union-attr]
+        first = [cp.runs(limit=1)[0].run_id]
+        while page := cp.runs(limit=1, after=first[-1]):
+            first += [run.run_id for run in page]
+        assert sorted(first) == ["r0", "r1", "r2"]
+        cp.save("r1", {"n": 7})
+        assert cp.store.rebuild() >= 1
+        assert cp.store.rebuild() == 0
+        assert cp.run("r1").labels == {}  # type: ignore[union-attr]
+
+
 def test_in_a_restored_backup_any_run_may_have_changed(tmp_path: Path) -> None:
     """VACUUM may number the rows anew, too."""
     with closing(SQLiteStore(tmp_path / "newer.db")) as store:

@@ -25,6 +25,8 @@ FEW: Final = 5000
 
 _AT_ONCE: Final = 100
 _NO_LABELS: Final = "[]"
+_NO_LABEL: Final = ("=",)  # without a name
+_NO_TIME: Final = (1 << 63) - 1  # later than any: a page after it begins with the latest
 
 _PLAIN: Final = frozenset({"status", "flow", "statuses"})
 
@@ -262,10 +264,27 @@ def as_row(row: RunHead) -> Row:
 
 
 def as_head(row: Sequence[object]) -> RunHead:
-    """A row of the table, with its labels as a tuple."""
+    """A row of the table, with its labels as a tuple.
+
+    What can't be, as it was altered, becomes what no run has: lists go on, and a repair finds it.
+    """
     *fields, labels, seq = row
-    some = json.loads(labels) if isinstance(labels, str) and labels != _NO_LABELS else ()
-    return RunHead._make((*fields, tuple(some), seq))
+    some = _labels(labels) if isinstance(labels, str) and labels != _NO_LABELS else ()
+    head = RunHead._make((*fields, some, seq))
+    if type(head.opened) is not int:
+        head = head._replace(opened=_NO_TIME)
+    if head.due is not None and type(head.due) is not int:
+        head = head._replace(due=_NO_TIME)
+    return head
+
+
+def _labels(text: str) -> tuple[str, ...]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return _NO_LABEL
+    valid = isinstance(found, list) and all(isinstance(one, str) and "=" in one for one in found)
+    return tuple(found) if valid else _NO_LABEL
 
 
 def labels_text(labels: Sequence[str]) -> str:
