@@ -137,7 +137,7 @@ def test_what_is_no_call_of_a_flow_is_refused_with_advice(engine: hf.Engine) -> 
         doubled()  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="resume=True needs a run_id or a thread_id"):
         engine.run_sync(doubled(1), resume=True)
-    with pytest.raises(RuntimeError, match=r"engine\.run\(doubled\(\.\.\.\)\) runs it"):
+    with pytest.raises(RuntimeError, match=r"engine\.run_sync\(doubled\(\.\.\.\)\) runs it"):
         doubled(1).result()
 
 
