@@ -224,6 +224,17 @@ def test_a_damaged_index_is_made_anew(tmp_path: Path) -> None:
         assert store.counts() == {"open": 9}
 
 
+def test_a_size_that_was_altered_stops_no_statistics(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with closing(SQLiteStore(path)) as store:
+        store.append([entry("a", 0, b"x"), entry("b", 0, b"x"), entry("c", 0, b"x")])
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(f"UPDATE holdfast_entries SET size = {(1 << 63) - 1} WHERE run < 'c'")
+    with closing(SQLiteStore(path)) as store:
+        assert store.stats().checkpoints == 1
+        assert store.stats("a").checkpoints == 0
+
+
 @pytest.mark.parametrize(
     "altered",
     ["labels = 'no'", "labels = '[1]'", """labels = '["no"]'""", "opened = 'no'", "due = x'00'"],

@@ -125,7 +125,9 @@ class SQLiteStore(IndexedTableStore, Transactional):
     lasting = "open it with survives=power-loss, on a disk that is not tmpfs"
     _stored = "length(e.body)"
     _unordered = " NOT INDEXED"
-    _counted = " AND typeof(e.size) = 'integer' AND typeof(e.at) = 'integer'"  # else it is damaged
+    _counted = (  # else it is damaged, and such a size may be more than a sum can hold
+        " AND typeof(e.size) = 'integer' AND typeof(e.at) = 'integer' AND e.size < 1 << 48"
+    )
     _hints = True
 
     def __init__(
