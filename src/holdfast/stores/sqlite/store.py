@@ -126,7 +126,7 @@ class SQLiteStore(IndexedTableStore, Transactional):
     _stored = "length(e.body)"
     _unordered = " NOT INDEXED"
     _counted = (  # else it is damaged, and such a size may be more than a sum can hold
-        " AND typeof(e.size) = 'integer' AND typeof(e.at) = 'integer' AND e.size < 1 << 48"
+        " AND typeof(e.size) = 'integer' AND typeof(e.at) = 'integer' AND e.size < 1 << 62"
     )
     _hints = True
 
