@@ -14,8 +14,14 @@ GONE: Final = "X"
 
 
 def state_of(pid: int) -> str:
-    """R, S, T, Z... as `/proc` names them; `GONE` if somebody waited for it."""
-    return _stat(pid)[0]
+    """R, S, T, Z... as `/proc` names them; `GONE` if somebody waited for it.
+
+    It stops and ends thread by thread: as long as one still acts, its state is that one's.
+    """
+    with suppress(FileNotFoundError, ProcessLookupError):
+        states = [_stat(thread)[0] for thread in Path(f"/proc/{pid}/task").iterdir()]
+        return min(states, key="TZX".__contains__, default=GONE)
+    return GONE
 
 
 def descendants(pid: int) -> list[int]:
@@ -24,7 +30,7 @@ def descendants(pid: int) -> list[int]:
     for directory in Path("/proc").iterdir():
         if directory.name.isdecimal():
             child = int(directory.name)
-            children.setdefault(_stat(child)[1], []).append(child)
+            children.setdefault(_stat(directory)[1], []).append(child)
 
     def below(parent: int) -> Iterator[int]:
         for child in children.get(parent, ()):
@@ -49,9 +55,9 @@ def describe(pid: int) -> str:
     return f"{command}\n{done.stdout or done.stderr}"
 
 
-def _stat(pid: int) -> tuple[str, int]:
-    """Its state and its parent."""
+def _stat(directory: Path) -> tuple[str, int]:
+    """State and parent of a process or a thread, from its directory in `/proc`."""
     with suppress(FileNotFoundError, ProcessLookupError):
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        fields = (directory / "stat").read_text(errors="replace").rpartition(")")[2].split()
         return fields[0], int(fields[1])
     return GONE, 0

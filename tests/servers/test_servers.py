@@ -12,12 +12,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.processes import state_of
 from tests.servers.directories import new_directory, remove_abandoned
 from tests.servers.mariadb import MariaDB, connect
 from tests.servers.postgres import Postgres
 from tests.servers.redis import Redis
 from tests.servers.server import Server, wait_for_death
-from tests.waiting import bounded
+from tests.waiting import bounded, wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -125,3 +126,20 @@ def test_a_shared_server_that_was_killed_is_started_and_one_that_crashed_is_repo
     with pytest.raises(RuntimeError, match=r"(?s)redis-server ended by itself.*REDIS BUG REPORT"):
         Own.shared()
     server.stop()
+
+
+def test_a_process_whose_first_thread_ended_is_not_dead_as_long_as_another_acts() -> None:
+    program = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(600,)).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+    run = subprocess.Popen([sys.executable, "-c", program])
+    try:
+        first = Path(f"/proc/{run.pid}/task/{run.pid}/stat")
+        wait_until(lambda: ") Z " in first.read_text())
+        assert state_of(run.pid) == "S"
+    finally:
+        run.kill()
+        wait_for_death(run.pid)
+        assert run.poll() == -signal.SIGKILL
