@@ -20,7 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tests.crash.history import Line, Violation, read_history
+from holdfast.engine.holding.slots import BEATS
+from tests.crash.history import Line, Violation, parse_history
 from tests.waiting import ENOUGH, wait_until
 
 _LATE: Final = 0.3  # seconds: by so much, a thread that wakes up late was kept from running
@@ -82,6 +83,8 @@ class Notes:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file = path.open("ab", buffering=0)
+        self._lines: list[Line] = []
+        self._at = 0  # the length of what these lines were
         path.chmod(0o666)
 
     def write(self, what: str, who: str = "", **fields: Any) -> None:
@@ -92,7 +95,13 @@ class Notes:
         self._file.close()
 
     def read(self) -> list[Line]:
-        return read_history(self.path)
+        """All lines until now. Those that were read before are not read again."""
+        with self.path.open("rb") as file:
+            file.seek(self._at)
+            whole = file.read().rpartition(b"\n")[0]
+        self._at += len(whole)
+        self._lines += parse_history(whole)
+        return list(self._lines)
 
     def find(self, what: str, **fields: Any) -> list[Line]:
         """The lines of this kind that have these fields."""
@@ -172,9 +181,9 @@ def executions(lines: list[Line], dead_after: float) -> Executions:
     """Judge every execution of a step against the earlier ones.
 
     A step may begin again only if the earlier execution is known to be void: its process was
-    killed, stood still for `dead_after` or was starved for half of it, or lost the run to someone
-    whose call of `take_over` was under way when it began; or it raised, so that nothing was
-    recorded; or it ended while the store was away.
+    killed, stood still so long that its last beat is `dead_after` old, or was starved for half of
+    that, or lost the run to someone whose call of `take_over` was under way when it began; or it
+    raised, so that nothing was recorded; or it ended while the store was away.
     """
     judge = _Judge(dead_after)
     for line in lines:
@@ -243,7 +252,7 @@ class _Judge:
             return ""
         for begun, over in self.stopped[earlier.who]:
             stood = min(over, line["at"]) - begun
-            if over > earlier.at and stood >= self.dead_after:
+            if over > earlier.at and stood >= self.dead_after * (1 - 1 / BEATS):  # after the beat
                 return ""
         if self._lost(earlier.who, earlier.at - self.dead_after, line["at"]) > self.dead_after / 2:
             return ""

@@ -40,7 +40,7 @@ DOUBLES: dict[str, list[Told]] = {
     "another was killed": [("begin", "a"), ("killing", "c"), ("begin", "b")],
     "killed afterwards": [("begin", "a"), ("begin", "b"), ("killing", "a")],
     "stopped too briefly": [
-        ("begin", "a"), ("stopping", "a", 1.0), ("begin", "b", 2.0), ("continued", "a", 9.0),
+        ("begin", "a"), ("stopping", "a", 1.0), ("begin", "b", 3.4), ("continued", "a", 9.0),
     ],
     "stopped before it began": [
         ("stopping", "a", 0.0), ("continued", "a", 9.0), ("begin", "a", 10.0), ("begin", "b", 11.0),
@@ -92,6 +92,9 @@ EXCUSED: dict[str, list[Told]] = {
     ],
     "stopped for long": [
         ("begin", "a"), ("stopping", "a", 1.0), ("begin", "b", 4.5), ("continued", "a", 9.0),
+    ],
+    "stopped half a second after its last beat": [
+        ("begin", "a"), ("stopping", "a", 1.0), ("begin", "b", 3.6), ("continued", "a", 9.0),
     ],
     "ended while the store was away": [
         ("begin", "a"), ("store down", ""), ("end", "a"), ("store up", ""), ("begin", "b"),
