@@ -353,7 +353,7 @@ def test_a_run_whose_process_is_dead_is_shown_as_orphaned(cli: Cli) -> None:
     assert cli("show", "slow", "--json").json["run"]["orphaned"] is True
     watched = cli("watch", "slow")
     assert watched.code == Exit.FAILED
-    assert f"{worker.pid} is dead" in watched.err
+    assert f"{worker.pid} is dead; continue it with: holdfast resume slow --flow" in watched.err
     doctor = cli("doctor")
     assert doctor.code == Exit.FAILED
     assert "✗ orphans: 1 run of 'slow' has no living process: slow" in doctor.out

@@ -91,14 +91,16 @@ class _Watching:
             return
         self._refuse_damaged(info)
         facts = doing(self._cp, info)[1]
-        if facts.get("orphaned"):
-            raise FailedError(f"{nobody(facts['holder'])}; continue it with: holdfast recover")
-        if waits and not self._session.json:
-            advice = next_for(self._session.commands, self._cp, info, facts)
-            if advice is not None:
-                self._below.clear()
-                for line in (advice.why, f"  {advice.command}", "Ctrl-C stops watching"):
-                    _show.say(line, err=True)
+        orphaned = facts.get("orphaned", False)
+        if not orphaned and (self._session.json or not waits):
+            return
+        advice = next_for(self._session.commands, self._cp, info, facts)
+        if orphaned:
+            raise FailedError(nobody(facts["holder"]) if advice is None else " ".join(advice))
+        if advice is not None:
+            self._below.clear()
+            for line in (advice.why, f"  {advice.command}", "Ctrl-C stops watching"):
+                _show.say(line, err=True)
 
     def _refuse_damaged(self, info: RunInfo | None) -> None:
         """Fail if the run's newest entry, and so its status, is not what was written."""
