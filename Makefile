@@ -38,15 +38,14 @@ quick: $(VENV)/tools  ## lint, and the tests that need no server and no crash: a
 	$(PYTEST) -q -n $(WORKERS) --quick
 
 test: tools $(VENV)/tools  ## everything, on every Python >= 3.11 that is installed
-	$(MAKE) --output-sync -j2 lint collect
+	$(MAKE) --output-sync -j2 lint collect $(OTHER_PYTHONS)
 	$(PYTEST) -n $(WORKERS)
-	$(MAKE) test-pythons
 
 collect:  # compile the tests once, while mypy runs, instead of in each worker
 	@output=$$($(BIN)/python -m pytest --collect-only -q 2>&1) || { echo "$$output"; exit 1; }
 
 test-pythons: $(VENV)/tools  ## what differs between Pythons, on each other one that is installed
-	$(MAKE) --output-sync -j2 $(foreach minor,11 12 13 14,$(if $(call interpreter,$(minor)),python-3.$(minor)))
+	$(MAKE) --output-sync -j2 $(OTHER_PYTHONS)
 
 python-3.%: .venv-3.%/installed
 	@echo "== Python 3.$*"
@@ -69,6 +68,7 @@ test-extras: .venv-extras/installed  ## with heavy packages (pandas, Polars, pya
 	.venv-extras/bin/python -m pip install $(EDITABLE)
 	@touch $@
 
+OTHER_PYTHONS = $(foreach minor,11 12 13 14,$(if $(call interpreter,$(minor)),python-3.$(minor)))
 # Python 3.$(1), unless it is the one in .venv or not installed.
 interpreter = $(shell $(BIN)/python -c 'import sys; sys.exit(sys.version_info[1] == $(1))' && \
 	for python in python3.$(1) $$HOME/.pyenv/versions/3.$(1).*/bin/python; do \
