@@ -121,8 +121,8 @@ class Storm:
 
     async def _cancel(self, run: str) -> None:
         if flow_of(run)[0] == "patient":
+            note("cancelling", run)  # whoever is killed meanwhile may have done it
             await self._engine.cancel(run)
-            note("cancelled", run)
 
     async def _recover(self) -> None:
         found = await self._engine.recover(wait=self._rng.random() < 0.3)

@@ -206,7 +206,7 @@ def _judge(world: World, chaos: Chaos) -> None:
     assert not listed, f"{seed}\n{listed}\n{world.report()}"
     unexpected = [line for line in lines if line["what"] == "unexpected"]
     assert unexpected == [], f"{seed}\n{world.report()}"
-    cancelled = {line["run"] for line in lines if line["what"] == "cancelled"}
+    cancelled = {line["run"] for line in lines if line["what"] == "cancelling"}
     stored = journals(world.url)
     for run in chaos.runs:
         status = stored[run].status
