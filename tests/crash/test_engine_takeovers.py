@@ -82,7 +82,7 @@ def _judge(lines: list[Line], url: str, run: str, first: int) -> Outcome:
     claims = len(journals[run].of(Kind.CLAIM))
     how = {line["pid"]: line["how"] for line in lines if line["what"] == "stopped"}
     found = check(
-        [line for line in lines if line["what"] != "begin"], journals,
+        _counted(lines), journals,
         ends=("completed",), errors=STOPS if claims else (*STOPS, "RunFinishedError"),
     )  # fmt: skip
     found += owners(lines, journals)
@@ -91,6 +91,18 @@ def _judge(lines: list[Line], url: str, run: str, first: int) -> Outcome:
     if not claims and "LeaseLostError" in how.values():
         found.append(Violation("owner", run, "nobody took it, and yet it was lost"))
     return Outcome(claims > 0, found)
+
+
+def _counted(lines: list[Line]) -> list[Line]:
+    """Without what the old worker began or decided: it may until it comes to record it."""
+    counted, owner = [], 0
+    for line in lines:
+        if line["what"] == "started":
+            owner = line["pid"]
+        lost = line["what"] == "decided" and line["pid"] != owner
+        if line["what"] != "begin" and not lost:
+            counted.append(line)
+    return counted
 
 
 def _noted(notes: Notes, what: str, pid: int, *, within: float) -> bool:

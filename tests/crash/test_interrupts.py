@@ -14,7 +14,7 @@ import pytest
 import holdfast as hf
 from tests.conftest import Survived
 from tests.crash.harness import first_seed, setting, url_of
-from tests.waiting import run_process
+from tests.waiting import ENOUGH, run_process
 
 ROUNDS = setting("HOLDFAST_INTERRUPTS", 60)
 ROOT = Path(__file__).parents[2]
@@ -39,13 +39,20 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 def test_a_save_after_ctrl_c_is_as_good_as_any(
     kind: str, tmp_path: Path, survived: Survived
 ) -> None:
-    """In a process of its own: an interrupt may strike whatever else runs in this one."""
     rounds = ROUNDS if kind == "sqlite" else ROUNDS // 3
-    command = [sys.executable, "-m", __name__, kind, str(tmp_path), str(rounds), str(first_seed())]
-    done = run_process(command, capture_output=True, check=False, cwd=ROOT)
+    survived("interrupts", strike_elsewhere(__name__, kind, str(tmp_path), rounds=rounds))
+
+
+def strike_elsewhere(module: str, *where: str, rounds: int) -> int:
+    """Have the module's `main` strike in a process of its own; returns how many interrupts hit.
+
+    Here, an interrupt might strike whatever else runs in this process.
+    """
+    command = [sys.executable, "-m", module, *where, str(rounds), str(first_seed())]
+    done = run_process(command, capture_output=True, check=False, cwd=ROOT, seconds=ENOUGH + rounds)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > rounds // 2, "too few interrupts struck"
-    survived("interrupts", int(done.stdout))
+    return int(done.stdout)
 
 
 def main() -> None:

@@ -14,7 +14,6 @@ import holdfast as hf
 from tests.conftest import Survived
 from tests.crash.harness import (
     CYCLES,
-    ROOT,
     ForkServer,
     first_seed,
     fork_server,
@@ -22,9 +21,8 @@ from tests.crash.harness import (
     setting,
     url_of,
 )
-from tests.crash.test_interrupts import interrupt, strike_in, struck
+from tests.crash.test_interrupts import interrupt, strike_elsewhere, strike_in, struck
 from tests.crash.transactions import check_effects, save
-from tests.waiting import run_process
 
 INTERRUPTS = setting("HOLDFAST_INTERRUPTS", 60)
 ROUND = 10  # cycles on one store
@@ -68,12 +66,8 @@ def test_work_beside_the_transaction_is_found_out(
 
 
 def test_no_ctrl_c_parts_an_entry_from_its_row(tmp_path: Path, survived: Survived) -> None:
-    """In a process of its own: an interrupt may strike whatever else runs in this one."""
-    command = [sys.executable, "-m", __name__, str(tmp_path), str(INTERRUPTS), str(first_seed())]
-    done = run_process(command, capture_output=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > INTERRUPTS // 2, "too few interrupts struck"
-    survived("interrupts", int(done.stdout))
+    hits = strike_elsewhere(__name__, str(tmp_path), rounds=INTERRUPTS)
+    survived("interrupts", hits)
 
 
 def main() -> None:
