@@ -5,9 +5,11 @@ import gc
 import itertools
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 import holdfast as hf
 from tests.effort import EFFORT, examples
+from tests.servers.directories import roomy_place
 
 pytest_plugins = ["tests.watchdog"]
 pytest.register_assert_rewrite("holdfast.testing")
@@ -107,11 +110,12 @@ OTHER_STORES = frozenset(
 
 
 def pytest_configure() -> None:
-    """Where these are set, pytest shows the whole difference of what it compares: of megabytes,
-    such as a damaged body, it would look for it for hours."""
-    for name in ("CI", "BUILD_NUMBER"):
+    for name in ("CI", "BUILD_NUMBER"):  # pytest would show the whole difference of megabytes
         os.environ.pop(name, None)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # tests interrupt what they start
     multiprocessing.set_forkserver_preload(["tests.servers.children", "holdfast.testing.contract"])
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(roomy_place()))  # of every `tmp_path`
     gc.disable()  # until everything is collected: it would look at all of it, again and again
 
 
@@ -179,6 +183,16 @@ def _parameters(item: pytest.Item) -> set[str]:
     spec = getattr(item, "callspec", None)
     given = spec.params.values() if spec is not None else ()
     return {value for value in given if isinstance(value, str)}
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """On a disk for tests marked `on_disk`: nothing survives a power loss in memory."""
+    if request.node.get_closest_marker("on_disk") is None:
+        yield tmp_path
+    else:
+        with TemporaryDirectory(dir="/var/tmp") as directory:
+            yield Path(directory)
 
 
 @pytest.fixture

@@ -85,6 +85,7 @@ def named(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+@pytest.mark.on_disk
 @pytest.mark.parametrize("page", [p for p in PAGES if p not in WITH_EXTRAS], ids=named)
 def test_every_block_of_a_page_runs_and_prints_what_it_says(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

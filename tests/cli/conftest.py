@@ -45,8 +45,9 @@ class Earlier:
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
     """Calls `holdfast` in a directory of its own, where nobody looks on."""
+    before = set(sys.modules)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HOLDFAST_STORE", raising=False)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -58,7 +59,10 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
             raise result.exception
         return Done(result.exit_code, result.stdout, result.stderr)
 
-    return call
+    yield call
+    for name in set(sys.modules) - before:
+        if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(tmp_path):
+            del sys.modules[name]  # its directory is removed
 
 
 @pytest.fixture

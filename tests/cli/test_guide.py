@@ -17,6 +17,7 @@ from tests.waiting import run_process
 GUIDE = ROOT / "docs/operate/cli.md"
 
 
+@pytest.mark.on_disk
 def test_the_guide_does_what_it_says(tmp_path: Path) -> None:
     program = tmp_path / "bin" / "holdfast"
     program.parent.mkdir()

@@ -59,6 +59,7 @@ def test_settings_that_nothing_reads_are_warned_about(
     assert said in cli("doctor").out
 
 
+@pytest.mark.on_disk
 def test_a_bench_measures_and_leaves_nothing_behind(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     done = cli("bench", "--dir", "disk", "--seconds", "0.1", "--json").json

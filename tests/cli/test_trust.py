@@ -182,6 +182,7 @@ def test_everybody_counts_the_same_runs(cli: Cli, plain: hf.SyncCheckpointer) ->
     assert len(cli("export", "--all", "--to", "all.jsonl", "--json").json) == count
 
 
+@pytest.mark.on_disk
 def test_the_doctor_finds_a_healthy_store_healthy(cli: Cli, plain: hf.SyncCheckpointer) -> None:
     done = cli("doctor", "--json")
     assert done.code == 0

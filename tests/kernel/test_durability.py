@@ -237,6 +237,7 @@ def test_nothing_is_left_behind_after_close(kept_url: str) -> None:
         assert not thread.is_alive()
 
 
+@pytest.mark.on_disk
 def test_what_must_be_survived_can_be_required(tmp_path: Path) -> None:
     hf.SyncCheckpointer(tmp_path / "a.db", survives="power-loss").close()
     hf.SyncCheckpointer(tmp_path / "b.db", survives="process-crash").close()

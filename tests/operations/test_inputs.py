@@ -73,6 +73,7 @@ def test_numbers_in_a_url_are_understood(tmp_path: Path) -> None:
     hf.open_store(f"sqlite:///{tmp_path}/a.db?busy_seconds=2").close()
 
 
+@pytest.mark.on_disk
 def test_your_own_scheme_is_not_bothered_with_what_it_must_survive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ _ROOM: Final = 6 << 30  # bytes, for a few servers for each worker of xdist
 
 def new_directory() -> Path:
     """An empty directory for one server, once those are removed that dead processes left behind."""
-    place = _place()
+    place = roomy_place()
     remove_abandoned(place)
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
     file = directory / f"{_OWNER}.new"
@@ -36,11 +36,13 @@ def remove_abandoned(place: Path) -> None:
             shutil.rmtree(file.parent, ignore_errors=True)
 
 
-def _place() -> Path:
-    """In memory, if there is a lot of it: servers wait for their disks more than they work.
+def roomy_place() -> Path:
+    """In memory, if there is a lot of it: servers and stores wait for disks more than they work.
 
-    What a killed server acknowledged is there as well: only a power failure tells the difference.
+    What a killed process had acknowledged is there as well: only a power failure tells the
+    difference. Containers may forbid to execute what is there, and tests do that.
     """
     memory = Path("/dev/shm")
-    roomy = memory.is_dir() and shutil.disk_usage(memory).free > _ROOM
-    return memory if roomy else Path(tempfile.gettempdir())
+    if not memory.is_dir() or os.statvfs(memory).f_flag & os.ST_NOEXEC:
+        return Path(tempfile.gettempdir())
+    return memory if shutil.disk_usage(memory).free > _ROOM else Path(tempfile.gettempdir())

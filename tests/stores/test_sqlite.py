@@ -43,6 +43,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "runs.db"
 
 
+@pytest.mark.on_disk
 def test_the_file_is_in_wal_mode_and_every_commit_waits_for_the_disk(path: Path) -> None:
     with closing(SQLiteStore(path)) as store:
         assert store.survives() == "power-loss"
