@@ -15,7 +15,8 @@ def wrongs(operation: Operation, case: Case, truth: Found, found: Found) -> Iter
     assert damage is not None
     for place, right in truth.items():
         if place not in found:
-            if operation.shows_index and _is_as_stored(case, place):
+            listed = operation.shows_index or operation.goes_by_index
+            if listed and _is_as_stored(case, place):
                 continue
             yield f"{place!r} is absent"
             continue

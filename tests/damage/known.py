@@ -11,7 +11,7 @@ from typing import Final
 _KNOWN: Final = [
     re.compile(pattern)
     for pattern in (
-        r"^iter_states behind swap of ",
+        r"^iter_states behind (swap|replay of another seq) of ",
         r"^recover behind swap of ",
         r"^runs behind forge as deleted of ",
         r"^prune behind .*'latest' does not depend",

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 import holdfast as hf
 from holdfast.cli.main import holdfast
 from holdfast.kernel.entries import is_live, state_seq
+from holdfast.kernel.proving import MARKERS
 from holdfast.manager import CheckpointManager
 from holdfast.model import Entry, Kind
 from holdfast.store import Store
@@ -158,7 +159,9 @@ def iter_states(case: Case, store: Store) -> Found:
         except hf.CheckpointCorruptedError as error:
             if error.seq is None or (after is not None and error.seq <= after):
                 return {seq: Trouble(error) for seq in case.live} | found
-            found[error.seq] = Trouble(error)
+            first = -1 if after is None else after + 1
+            passed = {seq for seq in case.live if first <= seq < error.seq} - found.keys()
+            found |= dict.fromkeys({*passed, error.seq}, Trouble(error))
             after = error.seq
 
 
@@ -179,7 +182,11 @@ def runs(case: Case, store: Store) -> Found:
 
 
 def one_run(case: Case, store: Store) -> Found:
+    """It is proved, unlike those of a list."""
     run = hf.SyncCheckpointer(store).run(case.run)
+    if run is not None and run.damage:
+        error = hf.CheckpointCorruptedError(case.run, case.head.seq, run.damage)
+        return {"run": Trouble(error)}
     return {"run": None if run is None else _run(run)}
 
 
@@ -416,6 +423,8 @@ class Operation(NamedTuple):
     """The seqs that what is found at a place depends on."""
     shows_index: bool = False
     """It is a list that reads no bodies."""
+    goes_by_index: bool = False
+    """It is a list of what the index says is there."""
 
     @property
     def name(self) -> str:
@@ -435,6 +444,11 @@ def _all(case: Case, place: Any) -> Iterable[int]:
 
 def _none(case: Case, place: Any) -> Iterable[int]:
     return ()
+
+
+def _beginning(case: Case, place: Any) -> Iterable[int]:
+    """A flow begins with its inputs."""
+    return (0,)
 
 
 def _forked(case: Case, place: Any) -> Iterable[int]:
@@ -462,15 +476,18 @@ def _state(case: Case, place: Any) -> Iterable[int]:
 
 
 def _on_branch(case: Case, place: Any) -> Iterable[int]:
-    """A checkpoint, and the entry that says which ones led to it."""
-    return {case.head.seq, *_state(case, place)}
+    """A checkpoint, and the entries that say which ones led to it, or are deleted."""
+    said = {entry.seq for entry in case.entries if entry.kind in (*MARKERS, Kind.ROLLBACK)}
+    return {case.head.seq, *said, *_state(case, place)}
 
 
 def _left(case: Case, place: Any) -> Iterable[int]:
-    """What is missing altogether can't be deleted; nor the current one behind another bad one."""
+    """What is missing altogether can't be deleted; nor the current one behind another bad one,
+    nor any as long as a bad end says which one is current."""
     if str(place).startswith("deleted"):
         assert case.damage is not None
-        return case.bad if case.damage.name in ("delete", "swap") else ()
+        missing = case.bad if case.damage.name in ("delete", "swap") else frozenset[int]()
+        return {*missing, case.head.seq}
     return _state(case, place)
 
 
@@ -508,7 +525,7 @@ PLAIN = (
     Operation(doctor, _all),
 )
 OF_TASKS = (
-    Operation(task_checkpoints, _place),
+    Operation(task_checkpoints, _place, goes_by_index=True),
     Operation(by_alias, _all),
     Operation(last_verified, _all),
     Operation(begin_step, _all),
@@ -516,8 +533,8 @@ OF_TASKS = (
 )
 OF_FLOWS = (
     Operation(resume, _all),
-    Operation(recover, _all),
-    Operation(go_back_and_resume, _none),
+    Operation(recover, _all, goes_by_index=True),
+    Operation(go_back_and_resume, _beginning),
 )
 
 

@@ -162,3 +162,33 @@ def test_a_damaged_run_works_or_names_the_damaged_entry(
     survived("operations on damaged runs", tries)
     if found:
         pytest.xfail(f"{len(found)} that are known, such as: {found[0]}")
+
+
+FOUND = [
+    ("hand", "delete", "flip digest of hand@6"),
+    ("back", "delete", "swap of back@7,8"),
+    ("fork", "delete", "replay of fork@3"),
+    ("task", "delete", "replay of another seq of task@2"),  # it went round in a circle
+    ("task", "task_checkpoints", "flip meta of task@4"),
+    ("task", "task_checkpoints", "forge as deleted of task@5"),
+    ("task", "by_alias", "forge as deleted of task@4"),
+    ("graph", "resume", "forge as deleted of graph@0"),
+    ("pruned", "export", "flip digest of pruned@0"),
+    ("pruned", "export", "flip digest of pruned@1"),
+    ("pruned", "export", "flip body of pruned@9"),
+    ("pruned", "export", "replay of pruned@0"),
+]
+"""What `make crash` found."""
+
+
+@pytest.mark.parametrize(("life", "operation", "damage"), FOUND)
+def test_what_was_found_once_stays_right(
+    life: str, operation: str, damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (lived,) = (one for one in LIVES if one.name == life)
+    (tried,) = (one for one in operations_on(lived) if one.name == operation)
+    specimen = Specimen("memory", lived, tmp_path)
+    damages = [one for one in specimen.damages() if str(one) == damage]
+    assert damages
+    assert [wrong for one in damages for wrong in specimen.wrongs(tried, one)] == []

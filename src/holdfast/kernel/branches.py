@@ -58,7 +58,7 @@ class BranchReader(EntryReader):
                 return
             if isinstance(found, Entry) and found.seq == way.wanted:
                 if is_stub(found):
-                    problem = self._unlisted(found)
+                    problem = self.unlisted(found)
                 else:
                     yield found
                 way.go_on(found, proved=not is_stub(found))
@@ -70,7 +70,7 @@ class BranchReader(EntryReader):
             reason = "a later state builds on it; it is gone"
             raise CheckpointCorruptedError(entry.run, way.wanted, reason)
 
-    def _unlisted(self, stub: Entry) -> CheckpointCorruptedError | None:
+    def unlisted(self, stub: Entry) -> CheckpointCorruptedError | None:
         """What is wrong with a stub, if no marker lists it."""
         try:
             self.check_stub(stub)
@@ -85,6 +85,8 @@ class BranchReader(EntryReader):
             if isinstance(found, CheckpointCorruptedError):
                 raise found
             if found.kind == Kind.OPEN:
+                if is_stub(found):
+                    self.check_stub(found)
                 return found
         return None
 

@@ -323,7 +323,7 @@ class CheckpointManager:
         wanted = task_steps.matching(checkpoint_type, work_item_id)
         with reading.outages_named(run):
             listed = reading.checkpoints(core, run, most=limit)
-            seqs = (info.seq for info in listed if wanted(info.entry))
+            seqs = (info.seq for info in listed if info.damage or wanted(info.entry))
             loaded = iterating.load_listed(core, run, list(islice(seqs, limit)), self._migrate)
             return checkpoints_of(core, loaded)
 

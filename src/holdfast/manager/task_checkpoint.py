@@ -134,7 +134,7 @@ def checkpoints_of(core: Core, loaded: list[Checkpoint]) -> list[TaskCheckpoint]
     """Checkpoints of one task with the newest verdicts on them. Blocks."""
     if not loaded:
         return []
-    packs = [(one.entry, pack_of(one)) for one in loaded]
+    packs = [(one.entry, pack_of(one)) for one in loaded if not one.damage]
     claims = [(at, [c.digest for c in pack.evidence_list] if pack else []) for at, pack in packs]
     known = findings(core, loaded[0].run_id, claims)
     return [TaskCheckpoint(one, known.get(one.seq, NOTHING)) for one in loaded]

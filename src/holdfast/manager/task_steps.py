@@ -32,7 +32,7 @@ from holdfast.kernel.appending import alias_of, append_if
 from holdfast.kernel.compose import rollback_to
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.draft import Draft
-from holdfast.kernel.entries import state_seq
+from holdfast.kernel.entries import is_stub, state_seq
 from holdfast.manager.begun_step import BegunStep, abandoned, commit_of, followed, proved, saved
 from holdfast.manager.task_checkpoint import StepInFlight
 from holdfast.model import (
@@ -276,8 +276,16 @@ def resolve(core: Core, name: str) -> tuple[str, int] | None:
         return None
     done = commit_of(begun, core.journals.entries(begun.run, after=begun.seq))
     if done is None:  # unless what is there was altered, which this finds
-        done = commit_of(begun, core.journals.entries(begun.run, after=begun.seq, bodies=True))
+        done = commit_of(begun, _proved_since(core, begun))
     return None if done is None else (done.run, done.seq)
+
+
+def _proved_since(core: Core, begun: Entry) -> Iterator[Entry]:
+    """The entries behind one. Raises unless they are as they were written, or deleted."""
+    for entry in core.journals.entries(begun.run, after=begun.seq, bodies=True):
+        if is_stub(entry):
+            core.journals.check_stub(entry)
+        yield entry
 
 
 def _name(core: Core, alias: str, step_id: str) -> Op[None]:

@@ -251,6 +251,8 @@ def drop(
             gone = {bad}
             if bad == 0:
                 core.journals.entry(run, 0)  # raises: without its beginning a run is nothing
+            if head.seq in damaged and bad != head.seq:
+                raise damaged[head.seq]  # which one is current is not proved
             if bad in (head.seq, current) and bad - 1 in damaged:
                 raise damaged[bad - 1]  # what would be current then is unknown
         else:
@@ -270,7 +272,7 @@ def drop(
         if dry_run:
             return len(gone)
         tip = Tip(run, head)
-        if head.seq in damaged:  # what it says of the current state is not proved
+        if head.seq in damaged:  # it goes, and what it says of the current state is not proved
             tip.state_seq = branch[0] if branch else None
         draft = marker_draft(tip, head, gone, [e for e in live if e.seq not in gone], branch)
         bodies = rewrites(core.journals, found, gone, tip.seq + 1, past_damage=bad in gone)

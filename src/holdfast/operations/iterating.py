@@ -149,7 +149,8 @@ def _wanted(core: Core, run_id: str, after: int | None, left_behind: bool) -> It
         on_branch = branch is None or entry.seq is None or entry.seq in branch
         if on_branch and not isinstance(entry, CheckpointCorruptedError):
             if is_stub(entry):
-                core.journals.check_stub(entry)
+                if unlisted := core.journals.unlisted(entry):
+                    yield unlisted
                 continue
             on_branch = entry.kind in CARRY_STATE
         if on_branch:

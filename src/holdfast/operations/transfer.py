@@ -229,7 +229,9 @@ def _scratch(core: Core, path: Path, run_id: str, lines: list[Numbered], keys: o
     store = MemoryStore()
     numbers: dict[tuple[str, int | None], int] = {}
     states: dict[tuple[str, int], Any] = {}
-    missing: set[tuple[str, int]] = set()
+    missing: set[tuple[str, int | None]] = set()
+    deleted: dict[str, list[int]] = {run_id: [], verdict_journal(run_id): []}
+    unvouched: set[tuple[str, int | None]] = set()  # what said that they were deleted may be lost
     for number, line in lines:
         try:
             entry = entry_of(line)
@@ -249,6 +251,10 @@ def _scratch(core: Core, path: Path, run_id: str, lines: list[Numbered], keys: o
             states[place] = line["state"]
         if LOST in line:
             missing.add(place)
+            unvouched.update((entry.run, seq) for seq in deleted[entry.run])
+            deleted[entry.run].clear()
+        elif is_stub(entry):
+            deleted[entry.run].append(entry.seq)
     largest = core.settings.max_state_bytes
     source = core.journals
     scratch = keyed.elsewhere(source, store, writer_for(store), largest)
@@ -257,8 +263,9 @@ def _scratch(core: Core, path: Path, run_id: str, lines: list[Numbered], keys: o
     for name in (run_id, verdict_journal(run_id)):
         if store.last(name) is not None:
             for problem in examine(scratch, name).problems:
-                if (name, problem.seq) not in missing:
-                    at = numbers.get((name, problem.seq), "?")
+                where = name, problem.seq
+                if where not in missing and where not in unvouched:
+                    at = numbers.get(where, "?")
                     raise ValueError(f"{path}:{at}: it was changed: {problem}")
             _compare(scratch, name, states, lambda seq: f"{path}:{numbers[name, seq]}")  # noqa: B023
     return scratch
@@ -307,10 +314,11 @@ def _documents(
     """The entries of a journal as JSON objects."""
     playback = Playback(journals)
     prover = Prover(journals.vouch, journals.admits, every_byte=True)
-    for found in _all_entries(journals, name):
+    for found, after in _with_next(_all_entries(journals, name)):
         while isinstance(found, Entry):
             try:
                 line = _proved_line(journals, prover, playback, found, opened)
+                _check_before(journals, found, after)
                 break
             except CheckpointCorruptedError as error:
                 error.digest = found.digest
@@ -324,6 +332,25 @@ def _documents(
             digest = found.digest.hex()
             line = {"run": name, "seq": found.seq, "digest": digest, LOST: found.reason}
         yield line
+
+
+def _with_next(entries: Iterator[Found]) -> Iterator[tuple[Found, Found | None]]:
+    """Each with the one after it."""
+    found = next(entries, None)
+    while found is not None:
+        after = next(entries, None)
+        yield found, after
+        found = after
+
+
+def _check_before(journals: Journals, entry: Entry, after: Found | None) -> None:
+    """Raise if the entry after it was deleted, and it is not the one that was there then."""
+    if isinstance(after, Entry) and is_stub(after):
+        try:
+            journals.check_stub(after, entry.digest)
+        except CheckpointCorruptedError as error:
+            if error.seq == entry.seq:
+                raise
 
 
 def _all_entries(journals: Journals, name: str) -> Iterator[Found]:

@@ -296,7 +296,9 @@ def examine(journals: Journals, run_id: str, entries: list[Entry] | None = None)
             else:
                 problems.append(Problem(run_id, found.seq, error.reason))
         except CheckpointCorruptedError as error:
-            problems.append(Problem(run_id, found.seq, error.reason))
+            at = found.seq if error.seq is None else error.seq  # or the one before a deleted one
+            if not problems or problems[-1].seq != at:
+                problems.append(Problem(run_id, at, error.reason))
     if head is not None:
         proved_now = None if problems else entries
         unreadable = _unreadable(journals, head, proved_now)

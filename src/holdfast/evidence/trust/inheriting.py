@@ -83,13 +83,13 @@ def carried(
 
 def _going_before(entry: Entry, states: dict[int, Entry], gone: Collection[int]) -> Iterator[Entry]:
     """The checkpoints to be deleted between one that stays and the next older one that does."""
-    at = entry.parent
-    while at is not None and at in states:
+    seq, at = entry.seq, entry.parent
+    while at is not None and at in states and at < seq:  # a damaged one may lead anywhere
         if at in gone:
             yield states[at]
         elif is_live(states[at]):
             return
-        at = states[at].parent
+        seq, at = at, states[at].parent
 
 
 def _left_for(
