@@ -135,7 +135,7 @@ def mark_and_wait(item: tuple[str, int]) -> Any:
 
 def test_a_cancelled_call_is_not_made_if_it_still_waits(client: Client, tmp_path: Path) -> None:
     executor = DaskExecutor(client, at_once=1)
-    first = executor.submit(wait_there, str(tmp_path))
+    first = executor.submit(flows.wait_there, str(tmp_path))
     second = executor.submit(Path.touch, tmp_path / "second")
     third = executor.submit(flows.square, 3)
     assert second.cancel()
@@ -144,14 +144,9 @@ def test_a_cancelled_call_is_not_made_if_it_still_waits(client: Client, tmp_path
     assert not (tmp_path / "second").exists()
 
 
-def wait_there(directory: str) -> str:
-    wait_until((Path(directory) / "go").exists)
-    return "waited"
-
-
 def test_a_cancelled_call_makes_place_for_the_next_one(client: Client, tmp_path: Path) -> None:
     executor = DaskExecutor(client, at_once=1)
-    first = executor.submit(wait_there, str(tmp_path))
+    first = executor.submit(flows.wait_there, str(tmp_path))
     assert first.cancel()
     assert executor.submit(flows.square, 4).result(60) == 16
     (tmp_path / "go").touch()
@@ -229,7 +224,7 @@ def test_an_executor_that_is_shut_down_gives_up_what_is_left(
     client: Client, tmp_path: Path
 ) -> None:
     executor = DaskExecutor(client, at_once=1)
-    calls = [executor.submit(wait_there, str(tmp_path)) for _ in range(2)]
+    calls = [executor.submit(flows.wait_there, str(tmp_path)) for _ in range(2)]
     executor.shutdown(cancel_futures=True)
     for call in calls:
         with pytest.raises(RuntimeError, match="shut down"):
