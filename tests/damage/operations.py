@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 import holdfast as hf
 from holdfast.cli.main import holdfast
+from holdfast.codec import envelope
 from holdfast.kernel.entries import is_live, state_seq
 from holdfast.kernel.proving import MARKERS
 from holdfast.manager import CheckpointManager
@@ -452,12 +453,19 @@ def _beginning(case: Case, place: Any) -> Iterable[int]:
 
 
 def _forked(case: Case, place: Any) -> Iterable[int]:
-    """A fork of a flow's run needs its beginning, too."""
-    return {0, *_state(case, place)}
+    """A fork of a flow's run needs its beginning, too, and what was claimed before it."""
+    return {0, *(range(place) if _is_sealed(case) else ()), *_state(case, place)}
+
+
+def _is_sealed(case: Case) -> bool:
+    """Whether only the key tells which of its checkpoints claim something."""
+    return any(envelope.glance(entry).is_sealed for entry in case.entries if entry.body)
 
 
 def _pruned(case: Case, place: Any) -> Iterable[int]:
-    """What is pruned depends on what is current, and on what child runs claim."""
+    """What is pruned depends on what is current, on what child runs claim, and on claims."""
+    if _is_sealed(case):
+        return _all(case, place)
     if place not in ("pruned", "latest"):
         return _state(case, place)
     if case.damage is not None and case.damage.run != case.run:

@@ -212,7 +212,7 @@ def take_keys(source: Journals, target: Journals, run: str) -> None:
 
 def owners_of(journals: Journals, run: str) -> set[str | None]:
     """Whose data keys a run and the journals beside it need."""
-    near = journals.entries(run, newest_first=True, page=2, damage=pass_by)
+    near = journals.entries(run, bodies=True, newest_first=True, page=2, damage=pass_by)
     return {None, next((entry.owner for entry in near if entry.status != Status.DELETED), None)}
 
 
