@@ -1,6 +1,7 @@
 """What does not hold yet, by what is said about it. Nothing should be here.
 
-All of them take two altered entries beside each other, or an index that shows what is stored.
+An entry in another's place hides from `iter_states` those before it, and lists of runs show what is
+stored: a run whose newest entry was forged as deleted is shown without it.
 """
 
 from __future__ import annotations
@@ -12,9 +13,7 @@ _KNOWN: Final = [
     re.compile(pattern)
     for pattern in (
         r"^iter_states behind (swap|replay of another seq) of ",
-        r"^recover behind swap of ",
         r"^runs behind forge as deleted of ",
-        r"^prune behind .*'latest' does not depend",
     )
 ]
 

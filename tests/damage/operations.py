@@ -256,7 +256,7 @@ def prune(case: Case, store: Store) -> Found:
         is_known = case.is_folded and not isinstance(now, Trouble)  # fewer results are left
         if now is None or now == before[seq] or is_known:
             found[seq] = "deleted, or as it was"
-    if isinstance(said, Trouble):  # nothing was pruned
+    if isinstance(said, Trouble):  # nothing was pruned, so more results are left
         return found | {"pruned": said, "latest": said}
     return found | {"pruned": said} | latest_of(case, store)
 
@@ -464,7 +464,7 @@ def _is_sealed(case: Case) -> bool:
 
 def _pruned(case: Case, place: Any) -> Iterable[int]:
     """What is pruned depends on what is current, on what child runs claim, and on claims."""
-    if _is_sealed(case):
+    if _is_sealed(case) or case.is_folded:  # the current state is that of all results
         return _all(case, place)
     if place not in ("pruned", "latest"):
         return _state(case, place)
