@@ -220,12 +220,14 @@ def test_a_load_never_sees_a_save_that_is_under_way(
 
         loader = threading.Thread(target=load)
         loader.start()
-        for n in range(150):
-            lines[n] = str(n)
+        for n in range(10_000):
+            lines[n % len(lines)] = str(n)
             saved[checkpointer.save(RUN, {"n": n, "lines": lines}).seq] = n
+            if n >= 150 and len({seq for seq, _ in seen}) > 5:
+                break
         over.set()
         join(loader)
-    assert len(set(seen)) > 5
+    assert len({seq for seq, _ in seen}) > 5
     assert [(seq, n) for seq, n in seen if saved[seq] != n] == []
 
 
