@@ -7,9 +7,11 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_workers: Final[dict[asyncio.Event, asyncio.AbstractEventLoop]] = {}  # they end in any order
+_before: Final[dict[int, Any]] = {}  # what signals did before the first of them
 
 
 @contextmanager
@@ -26,20 +28,26 @@ def stopping(stop: asyncio.Event | None) -> Iterator[asyncio.Event]:
     if threading.current_thread() is not threading.main_thread():
         yield told
         return
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-
-    def restore() -> None:
-        for number, handler in before.items():
-            if signal.getsignal(number) is on_signal:
-                signal.signal(number, handler)
-
-    def on_signal(*_: object) -> None:
-        restore()
-        loop.call_soon_threadsafe(told.set)
-
     for number in _SIGNALS:
-        signal.signal(number, on_signal)
+        if signal.getsignal(number) is not _on_signal:
+            _before[number] = signal.signal(number, _on_signal)
+    _workers[told] = loop
     try:
         yield told
     finally:
-        restore()
+        del _workers[told]
+        if not _workers:
+            _restore()
+
+
+def _on_signal(*_: object) -> None:
+    _restore()
+    for told, loop in _workers.items():
+        loop.call_soon_threadsafe(told.set)
+
+
+def _restore() -> None:
+    for number, handler in _before.items():
+        if signal.getsignal(number) is _on_signal:
+            signal.signal(number, handler)
+    _before.clear()
