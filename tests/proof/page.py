@@ -64,6 +64,8 @@ def _faults(parts: dict[str, dict[str, Any]]) -> str:
         lines.append(f"| {fault.text} | {survived[name]:,} | {goal} |")
     failed = sum(part["failed"] for part in parts.values())
     end = "Nothing was violated." if parts else "Nothing was done yet."
+    if any(part.get("skipped") for part in parts.values()):
+        end = "Nothing was violated but what is named below."
     if failed:
         end = f"**{failed:,} tests found a violation.**"
     return "\n".join([*lines, "", end, ""])
@@ -77,6 +79,12 @@ def _missing(parts: dict[str, dict[str, Any]]) -> str:
         if survived[name] < fault.goal
     ]
     lines += [f"* part `{name}` was not carried out" for name in PARTS if name not in parts]
+    lines += [
+        f"* part `{name}`: {part['skipped']:,} tests were left out, or met a gap that is known and "
+        "listed (tests/damage/known.py)"
+        for name, part in parts.items()
+        if part.get("skipped")
+    ]
     return "\n".join(["## What is not reached", "", *lines, "", ""]) if lines else ""
 
 
