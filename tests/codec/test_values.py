@@ -22,6 +22,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from holdfast.codec import scalars
 from holdfast.codec.readable import from_json
 from holdfast.codec.scalars import MAX_INT_BYTES
 from holdfast.codec.values import MAX_DEPTH, decode, encode
@@ -519,6 +520,28 @@ def test_an_unknown_time_zone_is_not_looked_for_among_modules(
     assert not [name for name in sought if "evil" in name]
     berlin = decode(ormsgpack.packb(ormsgpack.Ext(20, f"{moment}[Europe/Berlin]".encode())))
     assert berlin.tzinfo == ZoneInfo("Europe/Berlin")
+
+
+def test_a_missing_database_of_time_zones_is_looked_for_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Finder:
+        def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+            if name.startswith("tzdata"):
+                sought.append(name)
+                raise ModuleNotFoundError(name)
+
+    sought: list[str] = []
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    for name in [name for name in sys.modules if name.startswith("tzdata")]:
+        monkeypatch.delitem(sys.modules, name)
+    scalars._packaged_zones.cache_clear()
+    try:
+        for _ in range(3):
+            decode(ormsgpack.packb(ormsgpack.Ext(20, b"2026-01-01T00:00:00+01:00[evil/Zone]")))
+    finally:
+        scalars._packaged_zones.cache_clear()
+    assert sought == ["tzdata"]
 
 
 @dataclasses.dataclass

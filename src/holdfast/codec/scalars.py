@@ -12,6 +12,7 @@ offset. `fold=1` is written as `[_fold=1]`.
 
 from __future__ import annotations
 
+import functools
 import re
 import struct
 import zoneinfo
@@ -19,9 +20,12 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 MAX_INT_BYTES: Final = 65_536
 """The largest integer that is stored, in bytes."""
@@ -154,12 +158,18 @@ def _is_zone(key: str) -> bool:
     parts = key.split("/")
     if any(Path(root, *parts).is_file() for root in zoneinfo.TZPATH):
         return True
+    packaged = _packaged_zones()
+    return packaged is not None and packaged.joinpath(*parts).is_file()
+
+
+@functools.cache  # where tzdata is not installed, it is looked for once
+def _packaged_zones() -> Traversable | None:
     from importlib import resources  # takes longer to import than all of this module
 
     try:
-        return resources.files("tzdata.zoneinfo").joinpath(*parts).is_file()
+        return resources.files("tzdata.zoneinfo")
     except ImportError:
-        return False
+        return None
 
 
 _known_zones: set[str] = set()  # no more than the database has
