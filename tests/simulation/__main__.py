@@ -1,10 +1,14 @@
-"""`python -m tests.simulation`: carry out schedules on all cores, and show what they violate."""
+"""`python -m tests.simulation`: carry out schedules on all cores, and show what they violate.
+
+Ctrl-C ends it early: it says how many were carried out.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import random
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -29,26 +33,41 @@ def main() -> int:
         outcome = simulate(seed, trace=True)
         print(*outcome.trace, outcome if outcome.violations else "nothing was violated", sep="\n")
         return bool(outcome.violations)
-    began, failed = time.monotonic(), 0
-    for failure in _all_failures(range(seed, seed + given.count)):
-        failed += 1
-        if failed <= _SHOWN:
+    began, done, failed = time.monotonic(), 0, 0
+    next_report = given.count // 10
+    for count, failures in _carried_out(range(seed, seed + given.count)):
+        for failure in failures[: max(0, _SHOWN - failed)]:
             print(f"seed {failure.seed}:\n{failure}", flush=True)
+        failed += len(failures)
+        done += count
+        if next_report <= done < given.count:
+            next_report += given.count // 10
+            print(f"{done:,} of {given.count:,} schedules", flush=True)
     spent = time.monotonic() - began
-    print(f"{given.count:,} schedules from seed {seed} in {spent:,.0f} s: {failed:,} violations")
+    print(f"{done:,} schedules from seed {seed} in {spent:,.0f} s: {failed:,} violations")
     return bool(failed)
 
 
-def _all_failures(seeds: range) -> Iterator[Outcome]:
+def _carried_out(seeds: range) -> Iterator[tuple[int, list[Outcome]]]:
+    """How many were carried out, and those that violate something, slice by slice."""
     slices = [seeds[at : at + _SLICE] for at in range(0, len(seeds), _SLICE)]
-    done, next_report = 0, len(seeds) // 10
-    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(slices))) as pool:
-        for future in as_completed([pool.submit(failures_in, each) for each in slices]):
-            yield from future.result()
-            done += _SLICE
-            if done >= next_report and done < len(seeds):
-                next_report += len(seeds) // 10
-                print(f"{done:,} of {len(seeds):,} schedules", flush=True)
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(slices)), initializer=_deaf) as pool:
+        sizes = {pool.submit(failures_in, each): len(each) for each in slices}
+        under_way = set(sizes)
+        try:
+            for future in as_completed(sizes):
+                under_way.remove(future)
+                yield sizes[future], future.result()
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)
+            for future in under_way:
+                if not future.cancelled():
+                    yield sizes[future], future.result()
+
+
+def _deaf() -> None:
+    """Ctrl-C is for the process that asked for the schedules; it waits for slices under way."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

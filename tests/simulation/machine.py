@@ -158,7 +158,9 @@ class SharedStore(MemoryStore):
     def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         self._reach(writes=True)
         won = super().append(entries, behind)
-        return self._replied(self._world.appended(self._process, entries, won))
+        self._replied(self._world.appended(self._process, entries, won))
+        self._world.told(self._process, entries, won)
+        return won
 
     def read(
         self,

@@ -224,9 +224,15 @@ class World:
                 if won:
                     self._check_term(entry)
                     self._grew(process, entry, seen)
-                elif seen.tenure is None or seen.tenure.process is not process:
-                    seen.told.setdefault(process, self.loop.awake(process))
         return outcomes
+
+    def told(self, process: Process, entries: Sequence[Entry], outcomes: list[bool]) -> None:
+        """The process heard which of its entries were lost: it can know that it lost the run."""
+        for entry, won in zip(entries, outcomes, strict=True):
+            seen = self.runs.get(entry.run)
+            if seen is not None and not won:
+                if seen.tenure is None or seen.tenure.process is not process:
+                    seen.told.setdefault(process, self.loop.awake(process))
 
     def _grew(self, process: Process, entry: Entry, seen: RunSeen) -> None:
         """An entry of a run was appended."""
