@@ -230,9 +230,10 @@ class World:
         """The process heard which of its entries were lost: it can know that it lost the run."""
         for entry, won in zip(entries, outcomes, strict=True):
             seen = self.runs.get(entry.run)
-            if seen is not None and not won:
-                if seen.tenure is None or seen.tenure.process is not process:
-                    seen.told.setdefault(process, self.loop.awake(process))
+            if won or seen is None:
+                continue
+            if seen.tenure is None or seen.tenure.process is not process:
+                seen.told.setdefault(process, self.loop.awake(process))
 
     def _grew(self, process: Process, entry: Entry, seen: RunSeen) -> None:
         """An entry of a run was appended."""

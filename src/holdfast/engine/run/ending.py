@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 async def complete(run: Run) -> Any:
     """Record the end of the run, with its result unless the newest checkpoint is the result."""
     program = run.program
+    await run.take_up()
     encoding = None
     if program.flow.replays or not run.options.strategy.saves_all:
         try:
@@ -78,6 +79,7 @@ async def cancel(run: Run) -> Any:
     """Undo the finished steps and end the run. Raises `RunCancelledError`."""
     error = RunCancelledError(run.run_id)
     error.state = run.program.state
+    await run.take_up()
     undone = await roll_back(run, error)
     end = run.recorder.note(Kind.CANCEL, Status.CANCELLED, {"rolled_back": undone})
     await run.recorder.save_and_announce([end], urgent=True)
@@ -97,6 +99,7 @@ async def fail(run: Run, error: BaseException, task: Task | None = None) -> Any:
     if run.options.strategy in (Strategy.EVERY_STEP, Strategy.ON_ERROR):
         drafts = [run.recorder.draft(record) for record in run.program.at_failure(task)]
     try:
+        await run.take_up()
         forgotten = isinstance(error, StepNotAwaitedError)  # to be corrected, and resumed
         undone = None if forgotten else await roll_back(run, error)
         facts = {"of": "run", "step": step, "rolled_back": undone, **_steps_behind(error)}

@@ -260,8 +260,7 @@ class Run(Telling):
             elif self.wanted is not None:
                 tasks = []
             if tasks or steps.running:
-                if self.paused:  # says the journal
-                    await self._continue()
+                await self.take_up()
                 fatal = await self._record(await steps.execute(tasks))
                 if fatal is not None:
                     return await self._end_with(*fatal)
@@ -282,10 +281,12 @@ class Run(Telling):
         waits = [task for task in tasks if not task.recorded]
         return waits if waits and self.program.catching_up else []
 
-    async def _continue(self) -> None:
-        """Steps are about to be executed, and the journal says that the run stopped: claim it."""
-        await self.hold.claim_again()
-        self.paused = False
+    async def take_up(self) -> None:
+        """Something is about to be executed or recorded: claim the run if the journal says that it
+        stopped. An answer or a request came while it did."""
+        if self.paused:
+            await self.hold.claim_again()
+            self.paused = False
 
     async def hear(self) -> None:
         """Take note of requests that have not reached this run: a child run acted on them."""
@@ -319,6 +320,7 @@ class Run(Telling):
             self.emit(ev.StepArgumentsChanged(self.run_id, key, name))
         if not ready.records:
             return
+        await self.take_up()
         asked = [record for record in ready.records if record.kind == Kind.QUESTION]
         stops = bool(asked) and not ready.tasks and not self.steps.running  # nothing else to do
         for record in asked:

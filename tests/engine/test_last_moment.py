@@ -1,0 +1,97 @@
+"""Requests and answers that arrive while a run is about to stop: whoever goes on claims it again."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from holdfast.model import FROM_OUTSIDE, Entry
+from holdfast.store import ANY_HEAD, Behind
+from holdfast.stores.sqlite.store import SQLiteStore
+from holdfast.workflow import ask, parallel, sleep, step, workflow
+from tests.engine.test_recovering import in_loop
+from tests.waiting import wait_until
+
+RUN = "r"
+Meddle = Callable[..., None]
+
+
+@step(with_rollback=lambda n: None)
+def book(n: int) -> int:
+    return n
+
+
+@workflow
+async def trip() -> int:
+    await book(1)
+    await sleep(3600)
+    return await book(2)
+
+
+@workflow
+async def approved() -> bool:
+    yes, _ = await parallel(ask("Go?", returns=bool, name="go"), book(1))
+    return bool(yes)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs.db"
+
+
+@pytest.fixture
+def before_the_pause(monkeypatch: pytest.MonkeyPatch, path: Path) -> Meddle:
+    """Lets another process do something just before this one records that the run pauses."""
+    append = SQLiteStore.append
+    words: list[str] = []
+
+    def meddled(
+        self: SQLiteStore, entries: Sequence[Entry], behind: Behind = ANY_HEAD
+    ) -> list[bool]:
+        if words and any(entry.kind == "pause" for entry in entries):
+            command = [sys.executable, "-m", "holdfast", *words, "--store", str(path)]
+            words.clear()
+            subprocess.run(command, check=True, capture_output=True)
+        return append(self, entries, behind)
+
+    monkeypatch.setattr(SQLiteStore, "append", meddled)
+    return lambda *given: words.extend(given)
+
+
+def kinds(path: Path) -> list[str]:
+    with hf.SyncCheckpointer(path) as cp:
+        entries = cp.core.journals.store.read(RUN)
+    own = [entry for entry in entries if entry.kind not in FROM_OUTSIDE]
+    return [str(entry.kind) for entry in own]
+
+
+@in_loop
+async def test_a_run_that_is_cancelled_while_it_pauses_is_claimed_before_it_is_undone(
+    path: Path, before_the_pause: Meddle
+) -> None:
+    async with hf.Engine(path) as engine:
+        run = asyncio.create_task(engine.run(trip(), run_id=RUN))
+        await asyncio.to_thread(wait_until, lambda: "sleep" in kinds(path))
+        before_the_pause("cancel", RUN)
+        await engine.pause(RUN)
+        with pytest.raises(hf.RunCancelledError):
+            await run
+    told = kinds(path)
+    assert told[told.index("pause") + 1 :] == ["claim", "fail", "decision", "cancel"]
+
+
+@in_loop
+async def test_a_run_that_is_answered_while_it_pauses_is_claimed_before_it_completes(
+    path: Path, before_the_pause: Meddle
+) -> None:
+    before_the_pause("answer", RUN, "--with", "yes")
+    async with hf.Engine(path) as engine:
+        assert await engine.run(approved(), run_id=RUN) is True
+    told = kinds(path)
+    assert told[told.index("pause") + 1 :] == ["claim", "complete"]
