@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from starlette.testclient import TestClient
 
 import holdfast as hf
 from holdfast.evidence import EvidenceVerifier, Policy
+from holdfast.views import claims, verifying
 from holdfast.workflow import step, workflow
-from tests.waiting import wait_until
+from tests.waiting import ENOUGH, wait_until
 from tests.web.conftest import Serving
 
 TOKEN = "correct-horse-battery-staple"
@@ -241,6 +243,31 @@ def test_claims_are_verified_on_request_and_who_asked_is_recorded(
     assert "1 failed" in over
     assert "Failed" in over
     assert "ann" in over.partition('class="checks"')[2]
+
+
+def test_whoever_is_shown_the_outcome_of_a_check_is_shown_the_claims_after_it(
+    serving: Serving, claiming: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = serving(allow_writes=True, verifier=checks(tmp_path))
+    read, over = claims.claims, threading.Event()
+
+    def read_and_wait(cp: hf.SyncCheckpointer, run: str) -> Any:
+        found = read(cp, run)
+        over.wait(ENOUGH)  # the check ends after the claims were read
+        return found
+
+    def check_then_tell(*args: Any, **options: Any) -> verifying.Report:
+        try:
+            return check(*args, **options)
+        finally:
+            threading.Timer(0.2, over.set).start()
+
+    check = verifying.check
+    monkeypatch.setattr(claims, "claims", read_and_wait)
+    monkeypatch.setattr(verifying, "check", check_then_tell)
+    client.headers["hx-request"] = "true"
+    shown = client.post(f"/runs/{claiming}/verify").text
+    assert ("aria-busy" in shown) != ("1 failed" in shown)
 
 
 def test_a_read_only_page_checks_claims_and_records_nothing(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import APIResponse, Error, Route, expect
 
 import holdfast as hf
 from holdfast.web.rendering import run_path
@@ -88,6 +89,32 @@ def test_claims_are_verified_and_the_outcome_appears(
     expect(page.locator(".outcome")).to_contain_text("Inconclusive")
     expect(page.locator(".claim").first).to_contain_text("inconclusive")
     expect(page.get_by_role("button", name="Verify now")).to_be_visible()
+
+
+def test_a_late_answer_does_not_hide_that_claims_are_verified(
+    visit: Visits, serve: Serve, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    directory = copied(tmp_path_factory, "store")
+    served = serve(directory / store.NAME, "--allow-writes", cwd=directory)
+    page = visit("/runs", of=served)
+    late: list[tuple[Route, APIResponse]] = []
+
+    def hold_the_first(route: Route) -> None:
+        if late:
+            route.continue_()
+        else:
+            late.append((route, route.fetch()))
+
+    page.route(re.compile("/order-8841/evidence$"), hold_the_first)
+    page.goto(run_path("order-8841", tab="evidence"))
+    while not late:  # the page asks once more for what may have changed while it was loaded
+        page.wait_for_timeout(50)
+    page.get_by_role("button", name="Verify now").click()
+    expect(page.locator("#evidence[aria-busy], .outcome")).to_be_visible()
+    route, answer = late[0]
+    with suppress(Error):  # nobody waits for it any more
+        route.fulfill(response=answer)
+    expect(page.locator(".outcome")).to_contain_text("Inconclusive")
 
 
 def test_a_fork_leads_to_what_it_does_otherwise(visit: Visits) -> None:

@@ -61,13 +61,14 @@ def _begin(request: Request, by: str | None, *, record: bool) -> Response:
 
 
 def _shown(site: Site, info: RunInfo) -> dict[str, Any]:
-    found = claims.claims(site.cp, info.run_id)
     last = verifications(site).of(info.run_id)
+    outcome = _outcome(last)  # before the claims are read: they then say what was found
     return {
-        "claims": found,
+        "claims": claims.claims(site.cp, info.run_id),
         "command": site.commands.line("verify", info.run_id),
         "last": last,
-        "outcome": _outcome(last),
+        "is_busy": last is not None and outcome is None,
+        "outcome": outcome,
         "can_check": site.settings.verifier is not None,
     }
 

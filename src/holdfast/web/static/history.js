@@ -100,10 +100,27 @@ async function refreshRows(list) {
 document.addEventListener("holdfast:run", () => {
   const list = document.querySelector("[data-live-rows]");
   if (list) refreshRows(list);
-  const claims = document.querySelector("[data-live]");
-  if (claims && claims.getAttribute("aria-busy") !== "true") {
-    htmx.ajax("GET", claims.dataset.live, { target: claims, swap: "morph:outerHTML" });
-  }
+  const claims = document.getElementById("evidence");
+  if (claims) refreshClaims(claims);
+});
+
+// The claims, unless somebody checks them: an answer from before that would hide the check.
+let checks = 0;
+
+async function refreshClaims(claims) {
+  if (claims.getAttribute("aria-busy") === "true" || claims.querySelector(".htmx-request")) return;
+  const before = checks;
+  const answer = await fetch(claims.dataset.live, { headers: { "HX-Request": "true" } });
+  const text = await answer.text();
+  if (!answer.ok || checks !== before) return;
+  const fresh = new DOMParser().parseFromString(text, "text/html").getElementById("evidence");
+  Idiomorph.morph(claims, fresh, { morphStyle: "outerHTML" });
+  htmx.process(document.getElementById("evidence"));
+  showTimes();
+}
+
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (event.detail.target?.id === "evidence") checks += 1;
 });
 
 function move(by) {
