@@ -91,4 +91,13 @@ async def house(lengths: list[float]) -> int:
     return sum(done)
 
 
-FLOWS = (chain, fan, saga, talk, family, house)
+@workflow
+async def verdict(lengths: list[float]) -> int:
+    """A question beside steps, and nothing after it."""
+    _, *done = await parallel(
+        ask("Well?", returns=bool, name="well"), *[act(length) for length in lengths]
+    )
+    return sum(done)
+
+
+FLOWS = (chain, fan, saga, talk, family, house, verdict)

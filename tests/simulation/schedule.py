@@ -64,6 +64,7 @@ class Job(NamedTuple):
             "talk": each,
             "family": each + 1,
             "house": 2 * each + 1,
+            "verdict": each,
         }.get(self.flow.name)
 
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from playwright.sync_api import Page, ViewportSize, expect
 
 from tests.waiting import run_process
-from tests.web.browser.browsing import PHONE, chromium
+from tests.web.browser.browsing import PHONE, Theme, chromium
 
 ROOT = Path(__file__).parents[2]
 # As the theme's button does it.
@@ -65,7 +65,8 @@ def test_the_site_has_no_broken_link_and_asks_nobody_else(tmp_path: Path) -> Non
     }
     assert "concepts/decisions.html" in found
     with chromium() as browser:
-        for width, theme in ((PHONE, "light"), (1280, "dark")):
+        looks: tuple[tuple[int, Theme], ...] = ((PHONE, "light"), (1280, "dark"))
+        for width, theme in looks:
             size = ViewportSize(width=width, height=900)
             with browser.new_context(viewport=size, color_scheme=theme) as context:
                 look(context.new_page(), site)
