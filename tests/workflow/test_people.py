@@ -324,6 +324,8 @@ def test_a_hostile_answer_is_refused_and_the_question_stays_open(
         ({"deadline": 1e30}, "100 years"),
         ({"deadline": "tomorrow"}, "timedelta"),
         ({"assignees": "ann"}, r"\['ann'\]"),
+        ({"assignees": {"ann": "finance"}}, r"as a list, such as \['ann'\]"),
+        ({"choices": "abc"}, r"choices are given as a list, such as \['abc'\]"),
         ({"assignees": [""]}, "empty"),
         ({"assignees": []}, "assignees is empty: .*omit it to let anyone answer"),
         ({"choices": []}, "at least one"),

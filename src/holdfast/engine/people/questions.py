@@ -53,7 +53,7 @@ class Inquiry:
 
     prompt: str
     schema: Mapping[str, Any] = field(default_factory=dict)
-    choices: tuple[Any, ...] | None = None
+    choices: Iterable[Any] | None = None
     assignees: Iterable[str] | None = None
     deadline: timedelta | float | datetime | None = None
     default: Any = FAIL
@@ -63,9 +63,11 @@ class Inquiry:
         prompt: object = self.prompt
         if not isinstance(prompt, str) or not prompt.strip():
             raise TypeError(f"a question needs a prompt, not {prompt!r}")
-        assignees: object = self.assignees
-        if isinstance(assignees, str):
-            raise TypeError(f"assignees are given as a list, such as [{assignees!r}]")
+        for name in ("assignees", "choices"):
+            given: object = getattr(self, name)
+            if isinstance(given, str | Mapping):  # its letters or keys are not meant
+                listed = [given] if isinstance(given, str) else list(given)
+                raise TypeError(f"{name} are given as a list, such as {listed!r}")
         if self.assignees is not None:
             _set(self, "assignees", tuple(check_id("assignee", name) for name in self.assignees))
             if not self.assignees:
@@ -131,7 +133,7 @@ def inquiry_of(verb: str, prompt: str, options: QuestionOptions, show: Any = Non
     return Inquiry(
         prompt,
         schema,
-        None if choices is None else tuple(choices),
+        choices,
         options.get("assignees"),
         options.get("deadline"),
         options.get("default", FAIL),
