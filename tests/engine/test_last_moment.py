@@ -40,6 +40,17 @@ async def approved() -> bool:
     return bool(yes)
 
 
+@step
+async def linger() -> None:
+    await asyncio.sleep(3600)
+
+
+@workflow
+async def approved_and_long() -> None:
+    await parallel(ask("Go?", returns=bool, name="go"), book(1))
+    await linger()
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "runs.db"
@@ -95,3 +106,17 @@ async def test_a_run_that_is_answered_while_it_pauses_is_claimed_before_it_compl
         assert await engine.run(approved(), run_id=RUN) is True
     told = kinds(path)
     assert told[told.index("pause") + 1 :] == ["claim", "complete"]
+
+
+@in_loop
+async def test_a_run_that_was_claimed_again_is_released_when_it_is_left(
+    path: Path, before_the_pause: Meddle
+) -> None:
+    before_the_pause("answer", RUN, "--with", "yes")
+    async with hf.Engine(path) as engine:
+        run = asyncio.create_task(engine.run(approved_and_long(), run_id=RUN))
+        await asyncio.to_thread(wait_until, lambda: kinds(path)[-1:] == ["claim"])
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        await asyncio.to_thread(wait_until, lambda: kinds(path)[-2:] == ["claim", "release"])

@@ -75,12 +75,14 @@ def _schedules(part: Part, scale: float, seed: int, workers: int) -> dict[str, A
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the schedules alone
         assert child.stdout is not None
-        for line in child.stdout:
-            print(line, end="", flush=True)
-            if said := _CARRIED_OUT.match(line):
-                done = int(said[1].replace(",", ""))
-        signal.signal(signal.SIGINT, before)
-    failed = child.returncode != 0
+        try:
+            for line in child.stdout:
+                print(line, end="", flush=True)
+                if said := _CARRIED_OUT.match(line):
+                    done = int(said[1].replace(",", ""))
+        finally:
+            signal.signal(signal.SIGINT, before)
+    failed = child.returncode != 0 or not done
     return {
         "scale": round(done / part.settings["SCHEDULES"], 3),
         "passed": int(not failed),

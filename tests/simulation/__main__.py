@@ -63,6 +63,8 @@ def _carried_out(seeds: range) -> Iterator[tuple[int, list[Outcome]]]:
             for future in under_way:
                 if not future.cancelled():
                     yield sizes[future], future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)  # also if Ctrl-C came while a slice was reported
 
 
 def _deaf() -> None:

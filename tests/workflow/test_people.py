@@ -325,6 +325,8 @@ def test_a_hostile_answer_is_refused_and_the_question_stays_open(
         ({"deadline": "tomorrow"}, "timedelta"),
         ({"assignees": "ann"}, r"\['ann'\]"),
         ({"assignees": {"ann": "finance"}}, r"as a list, such as \['ann'\]"),
+        ({"assignees": ""}, "as a list$"),
+        ({"choices": b"ab"}, r"such as \[b'ab'\]"),
         ({"choices": "abc"}, r"choices are given as a list, such as \['abc'\]"),
         ({"assignees": [""]}, "empty"),
         ({"assignees": []}, "assignees is empty: .*omit it to let anyone answer"),

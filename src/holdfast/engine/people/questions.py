@@ -65,9 +65,10 @@ class Inquiry:
             raise TypeError(f"a question needs a prompt, not {prompt!r}")
         for name in ("assignees", "choices"):
             given: object = getattr(self, name)
-            if isinstance(given, str | Mapping):  # its letters or keys are not meant
-                listed = [given] if isinstance(given, str) else list(given)
-                raise TypeError(f"{name} are given as a list, such as {listed!r}")
+            if isinstance(given, str | bytes | Mapping):  # its letters or keys are not meant
+                listed = list(given) if isinstance(given, Mapping) else [given]
+                such = f", such as {listed!r}" if given else ""
+                raise TypeError(f"{name} are given as a list{such}")
         if self.assignees is not None:
             _set(self, "assignees", tuple(check_id("assignee", name) for name in self.assignees))
             if not self.assignees:

@@ -283,8 +283,12 @@ class Run(Telling):
 
     async def take_up(self) -> None:
         """Something is about to be executed or recorded: claim the run if the journal says that it
-        stopped. An answer or a request came while it did."""
+        stopped. An answer or a request came while it did.
+
+        Raises `CheckpointSaveError`, whatever `on_save_failure` says: the run may be another's.
+        """
         if self.paused:
+            self.recorder.stopped = False  # from here on it is to be released, if it is left
             await self.hold.claim_again()
             self.paused = False
 
@@ -296,6 +300,8 @@ class Run(Telling):
     async def _end_with(self, error: BaseException, task: Task | None = None) -> Any:
         """The run failed. The results of the steps beside the failure are kept."""
         self.stop_waiting()
+        if self.steps.running:
+            await self.take_up()
         while self.steps.running:
             await self._record(await self.steps.execute(()))
         return await ending.fail(self, error, task)

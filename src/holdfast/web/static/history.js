@@ -104,15 +104,15 @@ document.addEventListener("holdfast:run", () => {
   if (claims) refreshClaims(claims);
 });
 
-// The claims, unless somebody checks them: an answer from before that would hide the check.
-let checks = 0;
+// The claims, unless they were asked for again meanwhile: a late answer could hide a check.
+let asked = 0;
 
 async function refreshClaims(claims) {
   if (claims.getAttribute("aria-busy") === "true" || claims.querySelector(".htmx-request")) return;
-  const before = checks;
-  const answer = await fetch(claims.dataset.live, { headers: { "HX-Request": "true" } });
-  const text = await answer.text();
-  if (!answer.ok || checks !== before) return;
+  const mine = (asked += 1);
+  const answer = await fetch(claims.dataset.live, { headers: { "HX-Request": "true" } }).catch(() => null);
+  const text = await answer?.text();
+  if (!answer?.ok || asked !== mine) return; // without an answer, the stream says that it is lost
   const fresh = new DOMParser().parseFromString(text, "text/html").getElementById("evidence");
   Idiomorph.morph(claims, fresh, { morphStyle: "outerHTML" });
   htmx.process(document.getElementById("evidence"));
@@ -120,7 +120,7 @@ async function refreshClaims(claims) {
 }
 
 document.addEventListener("htmx:beforeRequest", (event) => {
-  if (event.detail.target?.id === "evidence") checks += 1;
+  if (event.detail.target?.id === "evidence") asked += 1;
 });
 
 function move(by) {
