@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,22 @@ async def linger() -> None:
 async def approved_and_long() -> None:
     await parallel(ask("Go?", returns=bool, name="go"), book(1))
     await linger()
+
+
+@step
+async def wait_for(path: str) -> None:
+    while not Path(path).exists():
+        await asyncio.sleep(0.02)
+
+
+@workflow
+async def waiting(path: str) -> None:
+    await wait_for(path)
+
+
+@workflow
+async def parent(path: str) -> None:
+    await waiting(path)
 
 
 @pytest.fixture
@@ -120,3 +137,26 @@ async def test_a_run_that_was_claimed_again_is_released_when_it_is_left(
         with pytest.raises(asyncio.CancelledError):
             await run
         await asyncio.to_thread(wait_until, lambda: kinds(path)[-2:] == ["claim", "release"])
+
+
+@in_loop
+async def test_a_child_run_that_was_cancelled_in_an_outage_does_not_fail_its_parent(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, read, failures = path.with_name("go on"), SQLiteStore.read, iter(range(3))
+
+    def unreachable_at_first(self: SQLiteStore, run: str, **options: Any) -> list[Entry]:
+        if run == RUN and go_on.exists() and next(failures, None) is not None:
+            raise hf.StoreUnavailableError(self.url, "out of reach")
+        return read(self, run, **options)
+
+    async with hf.Engine(path) as engine:
+        run = asyncio.create_task(engine.run(parent(str(go_on)), run_id=RUN))
+        await asyncio.to_thread(wait_until, lambda: "child" in kinds(path))
+        command = [sys.executable, "-m", "holdfast", "cancel", RUN, "--store", str(path)]
+        await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
+        monkeypatch.setattr(SQLiteStore, "read", unreachable_at_first)
+        go_on.touch()
+        with pytest.raises(hf.RunCancelledError):
+            await run
+    assert next(failures, None) is None, "the store was out of reach when it mattered"

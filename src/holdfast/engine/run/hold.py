@@ -174,7 +174,9 @@ class Hold:
         settled: list[Entry] = []
         async with self._turn:
             await self._append([], True, None, settled, new_deadline(self.core))
-            await self._catch_up(new_deadline(self.core), [])
+            deadline = new_deadline(self.core)
+            while not await self._catch_up(deadline, []):
+                pass  # the store was out of reach, or something was on its way to it
         return settled
 
     async def look(self) -> None:
@@ -235,8 +237,12 @@ class Hold:
         self.last = self._durable
         return drafts
 
-    async def _catch_up(self, deadline: float, drafts: list[Draft]) -> None:
-        """Read what others wrote behind our last entry, and take note of it or give the run up."""
+    async def _catch_up(self, deadline: float, drafts: list[Draft]) -> bool:
+        """Read what others wrote behind our last entry, and take note of it or give the run up.
+
+        Returns whether all is known that was written. Raises `CheckpointSaveError` if it can't be
+        by the deadline.
+        """
         journals = self.core.journals
         needs_state = any(
             d.kind == Kind.CHECKPOINT and len(d.encoding or b"") > SMALL_STATE for d in drafts
@@ -253,10 +259,12 @@ class Hold:
             tip = None
         if tip is not None and tip.seq < self.seq:
             raise EntriesLostError(self.run, self.seq, tip.seq)
-        if tip is None or (tip.seq, tip.digest) != self.last:
-            if journals.clock.monotonic() > deadline:
-                raise CheckpointSaveError(self.run, "others kept saving to it until the deadline")
-            await asyncio.sleep(_PAUSE)  # what moved the head is still on its way to the store
+        if tip is not None and (tip.seq, tip.digest) == self.last:
+            return True
+        if journals.clock.monotonic() > deadline:
+            raise CheckpointSaveError(self.run, "others kept saving to it until the deadline")
+        await asyncio.sleep(_PAUSE)  # what moved the head is still on its way to the store
+        return False
 
     def _take_note(self, entry: Entry, drafts: list[Draft]) -> None:
         if entry.seq == self.seq:

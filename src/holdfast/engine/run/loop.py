@@ -294,7 +294,11 @@ class Run(Telling):
 
     async def hear(self) -> None:
         """Take note of requests that have not reached this run: a child run acted on them."""
-        self.recorder.announce(await self.hold.listen())
+        try:
+            self.recorder.announce(await self.hold.listen())
+        except CheckpointSaveError:
+            if self.recorder.fatal:
+                raise
         self.listen()
 
     async def _end_with(self, error: BaseException, task: Task | None = None) -> Any:
