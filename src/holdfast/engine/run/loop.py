@@ -282,10 +282,10 @@ class Run(Telling):
         return waits if waits and self.program.catching_up else []
 
     async def take_up(self) -> None:
-        """Something is about to be executed or recorded: claim the run if the journal says that it
-        stopped. An answer or a request came while it did.
+        """Claim the run if the journal says that it stopped: an answer or a request came meanwhile.
 
-        Raises `CheckpointSaveError`, whatever `on_save_failure` says: the run may be another's.
+        Called before anything is executed or recorded. Raises `CheckpointSaveError`, whatever
+        `on_save_failure` says: another process may hold the run.
         """
         if self.paused:
             self.recorder.stopped = False  # from here on it is to be released, if it is left
