@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.engine.run import execute
 from holdfast.model import FROM_OUTSIDE, Entry
 from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.sqlite.store import SQLiteStore
-from holdfast.workflow import ask, parallel, sleep, step, workflow
+from holdfast.workflow import Retry, ask, parallel, sleep, step, workflow
 from tests.engine.test_recovering import in_loop
 from tests.waiting import wait_until
 
@@ -68,6 +70,30 @@ async def parent(path: str) -> None:
     await waiting(path)
 
 
+@workflow
+async def parent_of_approved() -> bool:
+    return await approved()
+
+
+begun: list[str] = []
+
+
+@step(retry=Retry(2, backoff=1, jitter=0))
+async def fails_once() -> str:
+    begun.append("again" if begun else "first")
+    if len(begun) == 1:
+        raise OSError("not yet")
+    return "done"
+
+
+@workflow
+async def retried(ask_too: bool) -> str:
+    if not ask_too:
+        return await fails_once()
+    done, _ = await parallel(fails_once(), ask("Go?", returns=bool, name="go"))
+    return str(done)
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "runs.db"
@@ -92,9 +118,9 @@ def before_the_pause(monkeypatch: pytest.MonkeyPatch, path: Path) -> Meddle:
     return lambda *given: words.extend(given)
 
 
-def kinds(path: Path) -> list[str]:
+def kinds(path: Path, run: str = RUN) -> list[str]:
     with hf.SyncCheckpointer(path) as cp:
-        entries = cp.core.journals.store.read(RUN)
+        entries = cp.core.journals.store.read(run)
     own = [entry for entry in entries if entry.kind not in FROM_OUTSIDE]
     return [str(entry.kind) for entry in own]
 
@@ -160,3 +186,46 @@ async def test_a_child_run_that_was_cancelled_in_an_outage_does_not_fail_its_par
         with pytest.raises(hf.RunCancelledError):
             await run
     assert next(failures, None) is None, "the store was out of reach when it mattered"
+
+
+@in_loop
+async def test_a_child_run_that_is_claimed_again_is_noted_in_its_parent_again(
+    path: Path, before_the_pause: Meddle
+) -> None:
+    child = f"{RUN}//approved"
+    before_the_pause("answer", child, "--with", "yes")
+    async with hf.Engine(path) as engine:
+        assert await engine.run(parent_of_approved(), run_id=RUN) is True
+    told = kinds(path, child)
+    assert told[told.index("pause") + 1 :] == ["claim", "complete"]
+    assert kinds(path).count("child") == 2
+
+
+@pytest.mark.parametrize("answered", [False, True], ids=["it stops", "it goes on"])
+@in_loop
+async def test_no_step_begins_while_its_run_is_being_paused_for_a_timer(
+    path: Path, before_the_pause: Meddle, monkeypatch: pytest.MonkeyPatch, answered: bool
+) -> None:
+    append, at_the_pause = SQLiteStore.append, list[str]()
+    begun.clear()
+
+    def held_up(
+        self: SQLiteStore, entries: Sequence[Entry], behind: Behind = ANY_HEAD
+    ) -> list[bool]:
+        done = append(self, entries, behind)
+        if not at_the_pause and any(entry.kind == "pause" for entry in entries):
+            time.sleep(2)  # the reply is late, and the step comes due
+            at_the_pause.extend(begun)
+        return done
+
+    monkeypatch.setattr(SQLiteStore, "append", held_up)
+    monkeypatch.setattr(execute, "LEAVE_AFTER", 0.1)
+    if answered:
+        before_the_pause("answer", RUN, "--with", "yes")
+    async with hf.Engine(path) as engine:
+        handle = await engine.submit(retried(ask_too=answered), run_id=RUN)
+        await engine.work(retried, until_idle=True)
+        while await handle.status() != hf.Status.COMPLETED:
+            await engine.work(retried, until_idle=True)
+    assert at_the_pause == ["first"]
+    assert begun == ["first", "again"]

@@ -24,7 +24,7 @@ from holdfast.engine.run.loop import Run
 from holdfast.errors import RunCancelledError, RunExistsError, RunFinishedError
 from holdfast.kernel.appending import append_at
 from holdfast.kernel.core import Core
-from holdfast.model import MAX_ID_BYTES, Kind, Status, child_prefixes
+from holdfast.model import MAX_ID_BYTES, Status, child_prefixes
 from holdfast.operations import listing
 
 
@@ -51,8 +51,7 @@ class Parent(NamedTuple):
 
     async def note(self, child: str) -> None:
         """Say in the parent's journal that its child is about to be executed."""
-        note = self.run.recorder.note(Kind.CHILD, Status.RUNNING, {"run": child}, step=self.key)
-        await self.run.hold.begin_to_append([note])
+        await self.run.hold.begin_to_append([self.run.recorder.child(self.key, child)])
 
     async def confirm(self) -> None:
         """Wait until that is durable. Raises `LeaseLostError`: the child is not ours to execute."""

@@ -74,6 +74,8 @@ class Steps:
         self.waiting: dict[str, int] = {}  # steps that only wait, and until when
         self._running: dict[asyncio.Task[Finished | None], Task] = {}
         self._bell: asyncio.Future[None] | None = None
+        self._may_begin = asyncio.Event()  # what waited
+        self._may_begin.set()
         self._interruption = Interruption(wakes=behind.wanted is not None)
         self._fatal: BaseException | None = None  # ends the run, once the others are recorded
 
@@ -193,6 +195,14 @@ class Steps:
         self.attempts.under_way.pop(key, None)
         self.outlived([spawned])
         return True
+
+    def hold_back(self) -> None:
+        """Begin nothing that comes due from here on: the run is about to stop."""
+        self._may_begin.clear()
+
+    def go_on(self) -> None:
+        """Begin what was held back: the run goes on."""
+        self._may_begin.set()
 
     def calm_down(self) -> None:
         """Execute again after an interruption: steps are to be undone.
@@ -381,6 +391,7 @@ class Steps:
             self._interruption.allow(here, self._run.loop)
             try:
                 await until(self._run.core.journals.clock, due, within)
+                await self._may_begin.wait()
             finally:
                 self._interruption.here = None
         except asyncio.CancelledError:

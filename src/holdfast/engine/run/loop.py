@@ -289,8 +289,15 @@ class Run(Telling):
         """
         if self.paused:
             self.recorder.stopped = False  # from here on it is to be released, if it is left
+            if self.parent is not None and self._of is not None:
+                await self.parent.note_child(self._of.key, self.run_id)
             await self.hold.claim_again()
             self.paused = False
+            self.steps.go_on()
+
+    async def note_child(self, key: str, child: str) -> None:
+        """Record that a child run is about to be executed. Raises `LeaseLostError`: it may not be."""
+        self.recorder.announce(await self.hold.append([self.recorder.child(key, child)]))
 
     async def hear(self) -> None:
         """Take note of requests that have not reached this run: a child run acted on them."""

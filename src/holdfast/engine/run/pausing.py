@@ -68,6 +68,7 @@ async def pause_until(run: Run, due: int) -> None:
     Workers continue it when it is due.
     """
     due = min(due, run.waits.until or due)
+    run.steps.hold_back()
     await _record(run, {**run.waits.facts(), "reason": TIMER, "due": due})
     if run.wanted is None and not run.answered():
         _stop(run, tuple(run.program.questions()), due)

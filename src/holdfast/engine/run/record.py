@@ -178,6 +178,10 @@ class Recorder:
         known = {name: fact for name, fact in (facts or {}).items() if fact is not None}
         return Draft(kind.value, status.value, encoding, step=step, meta=dump_meta(known))
 
+    def child(self, step: str, run: str) -> Draft:
+        """The note that a step is about to execute its child run."""
+        return self.note(Kind.CHILD, Status.RUNNING, {"run": run}, step=step)
+
     def keep_output(self, step: str, value: object) -> None:
         """Record what a step puts out, with its outcome. From any thread. Raises `SerializeError`."""
         encoding = compose.encode(self._core, self._run, value, root=f"output of {step}")
