@@ -27,7 +27,6 @@ from holdfast.errors import (
 from holdfast.kernel.core import Core
 from holdfast.kernel.draft import Draft
 from holdfast.kernel.entries import is_live
-from holdfast.kernel.rewriting import rewrites
 from holdfast.kernel.tip import Tip
 from holdfast.model import (
     HIDDEN,
@@ -41,14 +40,13 @@ from holdfast.model import (
 )
 from holdfast.operations.children import family, head_to_delete, runs_of_thread
 from holdfast.operations.dropping import (
+    Seen,
     aliases_of,
-    check_before,
     is_damaged,
     leads_to,
-    left_claims,
-    marker_draft,
-    marker_facts,
+    refuse_if_unproved,
     steps_of,
+    write_stubs,
 )
 from holdfast.store import PAGE
 
@@ -230,63 +228,46 @@ def drop(
     check_id("run_id", run)
 
     def attempt() -> int | None:
-        head = head_to_delete(core, run)
-        if head is None or head.status == Status.DELETED:
-            raise CheckpointNotFoundError(run)
-        refuse_if_active(head, force)
-        damaged: dict[int | None, CheckpointCorruptedError] = {}
-
-        def keep(error: CheckpointCorruptedError) -> None:
-            damaged.setdefault(error.seq, error)
-
-        page = PAGE if newest is None else min(newest, PAGE)
-        entries = core.journals.entries(run, newest_first=True, page=page, damage=keep)
-        found = list(islice(entries, newest))
-        live = [entry for entry in found if is_live(entry)][::-1]
-        after = live[0].seq - 1 if live and newest is not None else -1
-        branch = [entry.seq for entry in core.journals.branch(run, keep, after=after)]
-        live = [entry for entry in live if entry.seq not in damaged]
-        current = Tip(run, head).state_seq
-        if bad is not None and is_damaged(core, run, bad):
-            gone = {bad}
-            if bad == 0:
-                core.journals.entry(run, 0)  # raises: without its beginning a run is nothing
-            if head.seq in damaged and bad != head.seq:
-                raise damaged[head.seq]  # which one is current is not proved
-            if bad in (head.seq, current) and bad - 1 in damaged:
-                raise damaged[bad - 1]  # what would be current then is unknown
-        else:
-            for seq in (head.seq, current):
-                if seq in damaged:
-                    raise damaged[seq]  # else an older one would become current, without a word
-            gone = set(chooser(live, branch))
+        seen = _look(core, run, force, newest)
+        broken = bad if bad is not None and is_damaged(core, run, bad) else None
+        refuse_if_unproved(core, seen, broken)
+        gone = set(chooser(seen.sound, seen.branch)) if broken is None else {broken}
         if not gone:
             return 0
-        going = [entry for entry in found if entry.seq in gone]
-        _refuse_if_needed(head, going, force)
+        going = [entry for entry in seen.found if entry.seq in gone]
+        _refuse_if_needed(seen.head, going, force)
         if not dry_run:
             before(going)
-        waiting, begun = steps_of(found, live, gone)
-        if len(gone) == len(live) and newest is None and not waiting and not damaged:
-            return _drop_whole(core, head, force, dry_run)
-        if dry_run:
+        waiting, begun = steps_of(seen.found, seen.sound, gone)
+        all_of_it = len(gone) == len(seen.sound) and newest is None
+        if all_of_it and not waiting and not seen.damaged:
+            return _drop_whole(core, seen.head, force, dry_run)
+        if dry_run or write_stubs(core, seen, gone, begun, past_damage=bad in gone):
             return len(gone)
-        tip = Tip(run, head)
-        if head.seq in damaged:  # it goes, and what it says of the current state is not proved
-            tip.state_seq = branch[0] if branch else None
-        draft = marker_draft(tip, head, gone, [e for e in live if e.seq not in gone], branch)
-        bodies = rewrites(core.journals, found, gone, tip.seq + 1, past_damage=bad in gone)
-        dropped = gone | begun
-        check_before(core, found, dropped)
-        listed = marker_facts(found, dropped, {seq: proof for seq, (_, proof) in bodies.items()})
-        listed |= left_claims(core, found, gone, proved=bad not in gone)
-        marker = core.journals.place(tip, draft._replace(meta=dump_meta(listed)))
-        changes: dict[int, bytes | None] = {seq: body for seq, (body, _) in bodies.items()}
-        done = core.journals.store.trim(marker, changes | dict.fromkeys(dropped))
-        core.journals.forget(run)
-        return len(gone) if done else None
+        return None
 
     return until_done(core, run, attempt)
+
+
+def _look(core: Core, run: str, force: bool, newest: int | None) -> Seen:
+    """Raises `CheckpointNotFoundError` if there is nothing, and `RunActiveError`."""
+    head = head_to_delete(core, run)
+    if head is None or head.status == Status.DELETED:
+        raise CheckpointNotFoundError(run)
+    refuse_if_active(head, force)
+    damaged: dict[int | None, CheckpointCorruptedError] = {}
+
+    def keep(error: CheckpointCorruptedError) -> None:
+        damaged.setdefault(error.seq, error)
+
+    page = PAGE if newest is None else min(newest, PAGE)
+    entries = core.journals.entries(run, newest_first=True, page=page, damage=keep)
+    found = list(islice(entries, newest))
+    live = [entry for entry in found if is_live(entry)][::-1]
+    after = live[0].seq - 1 if live and newest is not None else -1
+    branch = [entry.seq for entry in core.journals.branch(run, keep, after=after)]
+    sound = [entry for entry in live if entry.seq not in damaged]
+    return Seen(head, found, sound, branch, damaged)
 
 
 def _drop_whole(core: Core, head: Entry, force: bool, dry_run: bool) -> int | None:

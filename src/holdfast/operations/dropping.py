@@ -1,23 +1,72 @@
-"""What goes with deleted checkpoints, and what the marker of their deletion says. Blocks."""
+"""Replacing checkpoints by stubs: what goes with them, and what the marker says. Blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping, Set
+from typing import Any, NamedTuple
 
-from holdfast.codec.meta import CARRIED, Meta, may_claim
+from holdfast.codec.meta import CARRIED, Meta, dump_meta, may_claim
 from holdfast.codec.seqs import Seqs
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.core import Core
 from holdfast.kernel.draft import Draft
 from holdfast.kernel.pages import pass_by
+from holdfast.kernel.rewriting import rewrites
 from holdfast.kernel.store_view import real_store
 from holdfast.kernel.tip import Tip
 from holdfast.model import ALIASES, Entry, Kind, Status, alias_journal
 from holdfast.store import RunFilter
 
 
-def marker_draft(
+class Seen(NamedTuple):
+    """A run before something of it is deleted."""
+
+    head: Entry
+    found: list[Entry]  # newest first
+    sound: list[Entry]  # the live ones that are not damaged, oldest first
+    branch: list[int]  # the seqs that lead to the current state
+    damaged: dict[int | None, CheckpointCorruptedError]
+
+
+def refuse_if_unproved(core: Core, seen: Seen, bad: int | None) -> None:
+    """Raise what keeps the current state, or the one that would be current then, from being known."""
+    head, damaged = seen.head, seen.damaged
+    current = Tip(head.run, head).state_seq
+    if bad is None:
+        suspects = [head.seq, current]  # else an older one would become current, without a word
+    else:
+        if bad == 0:
+            core.journals.entry(head.run, 0)  # raises: without its beginning a run is nothing
+        suspects = [] if bad == head.seq else [head.seq]
+        suspects += [bad - 1] if bad in (head.seq, current) else []
+    for seq in suspects:
+        if seq in damaged:
+            raise damaged[seq]
+
+
+def write_stubs(
+    core: Core, seen: Seen, gone: set[int], begun: Set[int], *, past_damage: bool
+) -> bool:
+    """Replace entries by stubs behind a marker; False if the head moved."""
+    head, found, journals = seen.head, seen.found, core.journals
+    tip = Tip(head.run, head)
+    if head.seq in seen.damaged:  # it goes, and what it says of the current state is not proved
+        tip.state_seq = seen.branch[0] if seen.branch else None
+    kept = [entry for entry in seen.sound if entry.seq not in gone]
+    draft = _marker_draft(tip, head, gone, kept, seen.branch)
+    bodies = rewrites(journals, found, gone, tip.seq + 1, past_damage=past_damage)
+    dropped = gone | begun
+    _check_before(core, found, dropped)
+    listed = _marker_facts(found, dropped, {seq: proof for seq, (_, proof) in bodies.items()})
+    listed |= _left_claims(core, found, gone, proved=not past_damage)
+    marker = journals.place(tip, draft._replace(meta=dump_meta(listed)))
+    changes: dict[int, bytes | None] = {seq: body for seq, (body, _) in bodies.items()}
+    done = journals.store.trim(marker, changes | dict.fromkeys(dropped))
+    journals.forget(head.run)
+    return done
+
+
+def _marker_draft(
     tip: Tip, head: Entry, gone: Collection[int], stay: Collection[Entry], branch: list[int]
 ) -> Draft:
     """The marker behind this head: a trim, or a tombstone if the current checkpoint goes."""
@@ -34,7 +83,7 @@ def marker_draft(
     )
 
 
-def marker_facts(
+def _marker_facts(
     found: list[Entry], dropped: Collection[int], rewritten: Mapping[int, bytes]
 ) -> dict[str, Any]:
     """What the marker lists: what was dropped, the digests before that, and what was rewritten."""
@@ -51,7 +100,7 @@ def marker_facts(
     return facts
 
 
-def check_before(core: Core, found: list[Entry], dropped: Collection[int]) -> None:
+def _check_before(core: Core, found: list[Entry], dropped: Collection[int]) -> None:
     """Raise if an entry that is older than the first key is not what was there then.
 
     The marker will list its digest instead of the entry that proves it, and that goes.
@@ -63,7 +112,7 @@ def check_before(core: Core, found: list[Entry], dropped: Collection[int]) -> No
             core.journals.entry(entry.run, entry.seq)
 
 
-def left_claims(
+def _left_claims(
     core: Core, found: list[Entry], gone: Collection[int], *, proved: bool
 ) -> dict[str, Any]:
     """For the marker: what later checkpoints still need of the claims of those that go."""

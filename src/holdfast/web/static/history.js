@@ -75,13 +75,18 @@ document.addEventListener("change", (event) => {
 
 // --- live: run.js tells that the run has changed
 
+// A part of the page as it is now; without an answer null: the stream says that it is lost.
+async function part(address) {
+  const answer = await fetch(address, { headers: { "HX-Request": "true" } }).catch(() => null);
+  return answer?.ok ? answer.text().catch(() => null) : null;
+}
+
 // New rows of a list that begins with the newest; rows that a rollback left behind say so now.
 async function refreshRows(list) {
-  const answer = await fetch(list.dataset.liveRows, { headers: { "HX-Request": "true" } });
-  if (!answer.ok) return;
+  const rows = await part(list.dataset.liveRows);
+  if (rows === null) return;
   const around = list.tagName === "TBODY" ? "table" : "ol";
-  const text = `<${around}>${await answer.text()}</${around}>`;
-  const fresh = new DOMParser().parseFromString(text, "text/html");
+  const fresh = new DOMParser().parseFromString(`<${around}>${rows}</${around}>`, "text/html");
   const newest = Number(list.querySelector("[data-seq]")?.dataset.seq ?? -1);
   const first = list.firstElementChild;
   for (const row of [...fresh.querySelectorAll("[data-seq]")]) {
@@ -110,9 +115,8 @@ let asked = 0;
 async function refreshClaims(claims) {
   if (claims.getAttribute("aria-busy") === "true" || claims.querySelector(".htmx-request")) return;
   const mine = (asked += 1);
-  const answer = await fetch(claims.dataset.live, { headers: { "HX-Request": "true" } }).catch(() => null);
-  const text = await answer?.text();
-  if (!answer?.ok || asked !== mine) return; // without an answer, the stream says that it is lost
+  const text = await part(claims.dataset.live);
+  if (text === null || asked !== mine) return;
   const fresh = new DOMParser().parseFromString(text, "text/html").getElementById("evidence");
   Idiomorph.morph(claims, fresh, { morphStyle: "outerHTML" });
   htmx.process(document.getElementById("evidence"));
