@@ -192,13 +192,17 @@ def _of_class(name: str, value: type) -> Iterator[str]:
     if value.__doc__ is not None:
         yield _text(value.__doc__)
     for each, member in _members(value):
-        yield f"### {each} {{ #{name}.{each} }}"
+        # Search finds once what is there for sync and for async callers.
+        searched = " data-search-exclude" if _other_form(value, each) else ""
+        yield f"### {each} {{ #{name}.{each}{searched} }}"
         if isinstance(member, property):
             getter: Any = member.fget
             yield _fenced(f"{name}.{each}{_returned(inspect.signature(getter))}")
             yield _text(getter.__doc__ or "")
         else:
             yield from _of_function(f"{name}.{each}", member)
+        if hasattr(value, sync := f"{each}_sync"):
+            yield f"Without an event loop: [`{sync}`](#{name}.{sync})."
 
 
 def _members(value: type) -> Iterator[tuple[str, Any]]:
@@ -221,6 +225,14 @@ def _members(value: type) -> Iterator[tuple[str, Any]]:
         member = getattr(value, name, None)
         if callable(member) and not inspect.isclass(member) and member.__doc__:
             yield name, member
+
+
+def _other_form(value: type, name: str) -> bool:
+    """Whether another method does the same, and is the one that search finds."""
+    if value is holdfast.SyncCheckpointer:
+        return hasattr(holdfast.Checkpointer, name)
+    awaited = name.removesuffix("_sync")
+    return awaited != name and hasattr(value, awaited)
 
 
 def _of_function(name: str, value: Any) -> Iterator[str]:
@@ -260,7 +272,7 @@ def _signature(value: Any) -> inspect.Signature | None:
 
 def _formatted(head: str, signature: inspect.Signature, *, returns: bool = True) -> str:
     """A signature on one line if it fits, else one line for each parameter."""
-    parameters = [*signature.parameters.values()]
+    parameters = [one for one in signature.parameters.values() if one.name[0] != "_"]
     shown = list(_parameters(parameters))
     end = f"){_returned(signature) if returns else ''}"
     line = f"{head}({', '.join(shown)}{end}"
@@ -310,6 +322,13 @@ def _default(value: Any) -> str:
         return str(value.__name__)
     if isinstance(value, enum.Enum):
         return f"{type(value).__name__}.{value.name}"
+    if (kind := type(value)).__module__.startswith("holdfast."):
+        required = [
+            each
+            for each in inspect.signature(kind).parameters.values()
+            if each.default is each.empty
+        ]
+        return f"{kind.__name__}()" if not required and value == kind() else "..."
     text = repr(value)
     return "..." if text.startswith("<") else text
 

@@ -54,6 +54,19 @@ def test_operations_are_not_shown_as_what_they_are_made_of(pages: dict[str, str]
     assert "core:" not in pages["checkpointer.md"]
 
 
+def test_a_default_is_shown_as_a_caller_would_write_it(pages: dict[str, str]) -> None:
+    assert "\n    where: RunFilter = RunFilter(),\n" in pages["store.md"]
+    assert not [path for path, text in pages.items() if re.search(r"(?m)^ {4}_\w+: ", text)]
+
+
+def test_search_finds_a_method_of_two_forms_once(pages: dict[str, str]) -> None:
+    assert "\n### pause { #Engine.pause }\n" in pages["engine.md"]
+    assert "[`pause_sync`](#Engine.pause_sync)" in pages["engine.md"]
+    assert "\n### pause_sync { #Engine.pause_sync data-search-exclude }\n" in pages["engine.md"]
+    assert "{ #Checkpointer.fork }" in pages["checkpointer.md"]
+    assert "{ #SyncCheckpointer.fork data-search-exclude }" in pages["checkpointer.md"]
+
+
 def test_a_page_begins_with_what_users_begin_with(pages: dict[str, str]) -> None:
     names = re.findall(r"(?m)^## (\w+) ", pages["workflow.md"])
     assert names[:3] == ["step", "workflow", "for_each"]
