@@ -1,7 +1,7 @@
 """An agent: a model that calls tools in a loop, and asks a person before it spends money.
 
     python examples/agent.py chat-1 "I want my money back for order 7"  # it stops at a question
-    python examples/agent.py chat-1 --answer yes                        # or no; days later, if need be
+    python examples/agent.py chat-1 --answer yes                        # or no, perhaps days later
     python examples/agent.py chat-1                                     # resumes wherever it was
 
 It works in the current directory; the model is a fake, so that it needs no key and no network: put

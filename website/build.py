@@ -6,6 +6,7 @@ the directory. A link that leads nowhere, or a page that is not in the navigatio
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -20,8 +21,14 @@ from website import api
 from website.pages import DOCS, PLACES, ROOT, place, staged
 
 CONFIG: Final = ROOT / "mkdocs.yml"
-UNLISTED: Final = ("adr", "documents", "start/examples", "project", "reference/api/documents")
-"""Folders whose pages are reached by links, from pages that are in the navigation."""
+UNLISTED: Final = {
+    "adr/": "concepts/decisions.md",
+    "documents/": "documents/overview.md",
+    "project/": "proof/performance.md",
+    "reference/api/documents-": "reference/api/index.md",
+    "start/examples/": "start/examples.md",
+}
+"""Pages that are reached by links, and the page that links to them: there is a way back to it."""
 _UNSEARCHED: Final = ("adr", "documents/names", "documents/deviations", "reference/api/documents")
 """Pages that search passes over: they use every word of the guides. Their overviews are found."""
 _WITHOUT_SIDEBARS: Final = "---\nhide: [navigation, toc]\n---\n\n"
@@ -46,12 +53,13 @@ def prepare(stage: Path, nav: list[Any]) -> None:
     shutil.copytree(DOCS / "images", stage / "images")
     shutil.copytree(ROOT / "website/assets", stage / "assets")
     pages = dict(_pages())
+    listed = set(_listed(nav))
+    reached = {path for path in pages if path.startswith((*UNLISTED,))}
     for target, text in pages.items():
         path = stage / target
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_searched(target, text))
-    listed = set(_listed(nav))
-    reached = {path for path in pages if path.startswith(UNLISTED)}
+        way_back = _way_back(target, pages) if target in reached - listed else ""
+        path.write_text(_searched(target, way_back + text))
     if wrong := listed ^ (pages.keys() - reached | listed & reached):
         raise SystemExit(f"mkdocs.yml: its nav and the pages differ by {sorted(wrong)}")
 
@@ -71,6 +79,15 @@ def _pages() -> Iterator[tuple[str, str]]:
         title = f"examples/{program.name}"
         text = f'# {program.name}\n\n```python title="{title}"\n{program.read_text()}```\n'
         yield f"start/examples/{program.stem}.md", text
+
+
+def _way_back(target: str, pages: dict[str, str]) -> str:
+    """A link to the page that a reader came from: the navigation does not show this one."""
+    above = next(page for folder, page in UNLISTED.items() if target.startswith(folder))
+    if above == target:
+        return ""
+    title = pages[above].partition("\n")[0].removeprefix("# ")
+    return f"[← {title}]({os.path.relpath(above, PurePosixPath(target).parent)})\n\n"
 
 
 def _searched(target: str, text: str) -> str:

@@ -28,6 +28,7 @@ PLACES: Final = {
     "docs/adr": "concepts/decisions.md",
     "docs/adr/README.md": "concepts/decisions.md",
     "docs/documents/README.md": "documents/overview.md",
+    "examples/README.md": "start/examples.md",
 }
 """Where the site has files of the repository; all others of docs/ stay where they are."""
 
