@@ -110,36 +110,46 @@ def _about(summary: Summary) -> Iterator[str]:
     ahead = sum(times >= 1 for times in peers)
     yield ""
     yield fill(
-        f"Commit {found['commit']}, {found['at'][:10]}, `make bench{_QUICK[summary['sizes']]}` in "
-        f"{summary['minutes']} minutes: {found['cpus']} cores, load average {load:.1f} before, "
-        f"{found['system']}, Python {found['python']}, SQLite {found['sqlite']}; {packages}."
+        f"**{met} of {len(measured)} goals met; ahead in {ahead} of {len(peers)} comparisons with "
+        "other systems.** All systems do the same work on the same disk in one run, and take turns. "
+        "[bench/README.md](bench/README.md) says what is compared, and how."
+    )
+    yield ""
+    yield from map(
+        _item,
+        (
+            "Figures are medians. In parentheses: how many times better holdfast is, **bold** where "
+            "it is worse. These ratios differ less from machine to machine than the times do.",
+            "CPU is processor time, of all threads; other times are on the clock.",
+            "Cold: nothing of the run is in memory yet.",
+            f"Floors ({', '.join(FLOORS)}) are the least that the work takes, not other systems.",
+            *(_fsyncs(what, syncs) for what, syncs in summary["durability"].items()),
+        ),
     )
     yield ""
     yield fill(
-        f"**{met} of {len(measured)} goals met; ahead in {ahead} of {len(peers)} comparisons with "
-        "other systems.** All systems do the same work on the same disk in one run, and take turns. "
-        "Figures are medians; a figure in parentheses is how many times better holdfast is, the "
-        "median over the turns: **bold** if it is worse. Trust these ratios more than the times, "
-        "which differ from machine to machine. CPU is processor time, of all threads; other times "
-        "are on the clock. Cold means that nothing of the run is in memory yet. "
-        f"Floors ({', '.join(FLOORS)}) are the least that the work takes, not peers. What is "
-        "compared, and how, stands in [bench/README.md](bench/README.md)."
+        f"Measured on {found['at'][:10]}, commit {found['commit']}, by "
+        f"`make bench{_QUICK[summary['sizes']]}` in {summary['minutes']} minutes: {found['cpus']} "
+        f"cores, load average {load:.1f} before, {found['system']}, Python {found['python']}, SQLite "
+        f"{found['sqlite']}; {packages}."
     )
-    for what, syncs in summary["durability"].items():
-        yield from ("", fill(_fsyncs(what, syncs)))
     for reason in summary["left_out"]:
         yield from ("", fill(f"Not compared: {reason}"))
 
 
+def _item(text: str) -> str:
+    return fill(f"* {text}", subsequent_indent="  ")
+
+
 def _fsyncs(what: str, syncs: Mapping[str, float | None]) -> str:
-    """Of whom an fsync was seen; nothing was where there is no strace."""
+    """Who called fsync each time; it is not known where there is no strace."""
     counted = {name: seen for name, seen in syncs.items() if seen is not None}
     if not counted:
         return f"Whether there was an fsync for each {what} was not looked at: strace is missing."
     durable = [name for name, seen in counted.items() if is_durable(seen)]
     unsafe = [name for name in counted if name not in durable]
-    said = f"An fsync for each {what} was seen (strace) of: {'; '.join(durable)}."
-    return f"{said} **Not of: {'; '.join(unsafe)}.**" if unsafe else said
+    said = f"An fsync for each {what}, counted by strace: {'; '.join(durable)}."
+    return f"{said} **Fewer: {'; '.join(unsafe)}.**" if unsafe else said
 
 
 def _row(line: dict[str, Any]) -> str:
@@ -195,7 +205,7 @@ def _missed(lines: list[dict[str, Any]]) -> Iterator[str]:
     missed = [line for line in lines if line["met"] is False]
     if missed:
         yield from ("", "## Missed goals", "")
-        yield "Where the time goes: the functions that take most, of the work that was timed."
+        yield "Where the time goes: the functions that take the largest shares of it."
     shown: list[Any] = []
     for line in missed:
         yield from ("", f"### {line['name']}", "")

@@ -16,16 +16,16 @@ PAGE: Final = ROOT / "RELIABILITY.md"
 _HEAD: Final = """\
 # Reliability
 
-What was done to holdfast on purpose, how often, and what came of it. `make crash` does it again and
-writes this page; nothing on it is typed by hand. Every failure prints the seed that repeats it.
+Faults that were injected, how many of each, and what came of it. `make crash` repeats them and
+writes this page; nothing on it is typed by hand. A failure prints the seed that repeats it.
 
-What must hold, whatever happens:
+After every fault, all of this must hold:
 
 * A save that was acknowledged can be read afterwards, byte by byte, and its digest fits.
-* A save that failed or was cancelled is absent, or complete.
-* A finished step is not executed again, unless its evidence was rejected or somebody went back; of
-  the living processes, one executes a run.
-* Altered bytes give an error, never another state; damage to one entry disables nothing that does
+* A save that failed or was cancelled is either absent or complete.
+* A finished step is not executed again, unless its evidence was rejected or somebody went back.
+* Of the living processes, only one executes a run.
+* Altered bytes give an error, never another state; damage to one entry affects nothing that does
   not depend on it.
 * What was deleted stays deleted.
 
@@ -63,9 +63,9 @@ def _faults(parts: dict[str, dict[str, Any]]) -> str:
         goal = f"{fault.goal:,}" if fault.goal else ""
         lines.append(f"| {fault.text} | {survived[name]:,} | {goal} |")
     failed = sum(part["failed"] for part in parts.values())
-    end = "Nothing was violated." if parts else "Nothing was done yet."
+    end = "It held every time." if parts else "Nothing was done yet."
     if any(part.get("skipped") for part in parts.values()):
-        end = "Nothing was violated but what is named below."
+        end = "It held every time, but for the known gaps below."
     if failed:
         end = f"**{failed:,} tests found a violation.**"
     return "\n".join([*lines, "", end, ""])
