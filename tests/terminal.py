@@ -13,7 +13,8 @@ from holdfast import demo
 
 PICTURE: Final = Path(__file__).parents[1] / "docs/images/demo.svg"
 _BEGIN: Final = "   Run it, and kill it"  # what comes before is the program
-_LINE: Final = 19  # pixels
+_LINE: Final = 19  # pixels,
+_GAP: Final = 9  # and those of an empty line
 _WIDTH: Final = 800
 _STYLE: Final = """
 text { font: 13px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; fill: #d7dde3 }
@@ -23,12 +24,17 @@ text { font: 13px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; 
 
 def picture(command: str, lines: Sequence[str]) -> str:
     """A terminal with a command and what it printed. Dark, in both themes, as terminals are."""
-    height = _LINE * (len(lines) + 1) + 2 * 20
-    rows = [_row(0, f"$ {command}", "command")]
-    rows += [_row(at, line, _look(line)) for at, line in enumerate(lines, 1) if line]
+    y = 32
+    rows = [_row(y, f"$ {command}", "command")]
+    for line in lines:
+        y += _LINE if line else _GAP
+        rows += [_row(y, line, _look(line))] if line else []
+    height = y + 27
+    size = f'width="{_WIDTH}" height="{height}"'  # GitHub would else stretch it
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {_WIDTH} {height}" '
+            'role="img">',
             f"<title>What {escape(command)} prints</title><style>{_STYLE}</style>",
             f'<rect class="paper" width="{_WIDTH}" height="{height}" rx="8"/>',
             *rows,
@@ -42,8 +48,7 @@ def shown(said: str) -> list[str]:
     return said[said.index(_BEGIN) :].rstrip().splitlines()
 
 
-def _row(at: int, line: str, look: str) -> str:
-    y = 32 + at * _LINE
+def _row(y: int, line: str, look: str) -> str:
     return f'<text x="20" y="{y}" class="{look}" xml:space="preserve">{escape(line)}</text>'
 
 
