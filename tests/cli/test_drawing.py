@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.cli import _drawing
-from holdfast.cli._drawing import LiveBlock, Text, columns, highlighted, one_line_each
+from holdfast.cli._drawing import (
+    LiveBlock,
+    Text,
+    columns,
+    highlighted,
+    one_line_each,
+    paragraph,
+)
 
 
 class Screen(io.StringIO):
@@ -99,3 +106,61 @@ def test_json_is_colored_by_what_it_is() -> None:
     assert '\x1b[32m"a: \\"b\\""\x1b[0m' in shown
     assert "\x1b[36m1.5\x1b[0m" in shown
     assert "\x1b[36mtrue\x1b[0m" in shown
+
+
+def on_screen(rows: list[list[str]], width: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((width, 24)))
+    return drawn(rows, Screen())
+
+
+def test_a_long_cell_is_broken_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [["RUN", "NOTE"], ["nightly-31", "ConnectionError: the very long named host is away"]]
+    assert on_screen(rows, 34, monkeypatch) == [
+        "RUN         NOTE",
+        "nightly-31  ConnectionError: the",
+        "            very long named host",
+        "            is away",
+    ]
+
+
+def test_only_a_word_that_is_wider_than_its_column_is_broken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [["A", "B"], ["see", "the file /a/very/long/path/indeed"]]
+    assert on_screen(rows, 20, monkeypatch) == [
+        "A    B",
+        "see  the file",
+        "     /a/very/long/pa",
+        "     th/indeed",
+    ]
+
+
+def test_a_column_of_sentences_gives_way_before_a_column_of_ids(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ids = "order-of-a-customer-with-many-words-1"
+    rows = [["RUN", "NOTE"], [ids, "it waits for an answer to a question"]]
+    lines = on_screen(rows, 54, monkeypatch)
+    assert lines[1:] == [f"{ids}  it waits for an", f"{'':39}answer to a", f"{'':39}question"]
+
+
+@given(st.lists(_WORD, min_size=1, max_size=8), st.integers(1, 30))
+def test_lines_are_broken_within_words_only_where_they_must_be(
+    texts: list[str], width: int
+) -> None:
+    text = " ".join(texts)
+    whole = Text(text[:10], "bold").add(text[10:])
+    lines = [line.plain for line in whole.wrapped(width)]
+    assert all(_drawing._width(line) <= max(width, 2) for line in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    words = text.split()
+    for part in {part for line in lines for part in line.split()} - set(words):
+        assert any(part in word and _drawing._width(word) > width for word in words)
+
+
+def test_a_paragraph_is_indented_below_its_first_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((20, 24)))
+    text = Text("  ✗ ", "red").add("fetch: the file is gone, and was 12 bytes")
+    lines = [line.plain for line in paragraph(text, Screen(), 4)]
+    assert lines == ["  ✗ fetch: the file", "    is gone, and was", "    12 bytes"]
+    assert [line.plain for line in paragraph(text, io.StringIO(), 4)] == [text.plain]

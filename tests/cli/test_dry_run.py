@@ -51,12 +51,14 @@ def posts(cli: Cli, cp: hf.SyncCheckpointer) -> None:
 def test_a_dry_run_lists_the_runs_and_why_some_would_not_resume(cli: Cli, posts: None) -> None:
     done = cli("dry-run", "--flow", "newer:post")
     assert done.code == 1
-    bad, good, count = done.out.splitlines()[1:]
+    bad, good, why, count = done.out.splitlines()[1:]
     assert good.split()[:2] == ["post-good", "paused"]
     assert "1 → 2" in good
     assert "- results.fetch, + results.load" in good
-    assert "post-bad@1 can't be migrated" in bad
-    assert "titled() raised KeyError: 'head'" in bad
+    assert bad.split()[-1] == "no"
+    assert why.startswith("post-bad: ")
+    assert "post-bad@1 can't be migrated" in why
+    assert "titled() raised KeyError: 'head'" in why
     assert count == "1 of 2 would resume"
     assert not Path("executed").exists()
 

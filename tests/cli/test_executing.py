@@ -229,7 +229,7 @@ def test_runs_whose_worker_was_killed_are_recovered(cli: Cli) -> None:
     (left,) = alone.json
     assert left["status"] == "orphaned", "runs of other flows are left alone"
     assert alone.code == Exit.FAILED
-    assert "not resumed: name its flow with --flow" in cli("recover").out
+    assert "\nnot resumed: name the flow with --flow" in cli("recover").out
     Path("go").touch()
     done = cli("recover", "--flow", "jobs:slow", "--json")
     assert done.code == 0

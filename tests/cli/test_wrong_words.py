@@ -58,3 +58,13 @@ def test_functions_say_what_they_take() -> None:
         pytest.raises(TypeError, match="verify must be an EvidenceVerifier"),
     ):
         engine.work_sync(verify=True)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("command", ["run", "recover --flow", "worker --flow", "submit"])
+def test_a_placeholder_that_is_pasted_as_it_is_gets_told_so(
+    cli: Cli, plain: hf.SyncCheckpointer, command: str
+) -> None:
+    done = cli(*command.split(), "MODULE:NAME")
+    assert done.code != 0
+    assert "MODULE:NAME is a placeholder" in done.err
+    assert "such as jobs.nightly:etl" in done.err

@@ -1,9 +1,10 @@
 """Many runs that one command executes: a few at a time, and what came of each."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from holdfast.cli import _show
 from holdfast.cli._claims import Allowed
 from holdfast.cli._session import Session
 from holdfast.engine.engine import Engine
@@ -41,6 +42,19 @@ async def resume_all(
 
     await asyncio.gather(*map(resume, runs))
     return came
+
+
+def note_of(row: Mapping[str, Any], advice: Collection[str]) -> str | None:
+    """What a table says of a run; of `advice` only what was done, since the rest is below it."""
+    told: str | None = row["error"]
+    return told.partition(":")[0] if told and told in advice else told
+
+
+def draw_advice(rows: Sequence[Mapping[str, Any]], advice: Collection[str]) -> None:
+    """Say below a table, once, what to do about its rows."""
+    for told in advice:
+        if any(row["error"] == told for row in rows):
+            _show.explain(_show.cell(told, "yellow"))
 
 
 def outcome(run_id: str, came: Mapping[str, Any]) -> dict[str, Any]:

@@ -59,24 +59,41 @@ class Text:
         """With the styles, if there is to be color."""
         return "".join(_painted(text, style) if color else text for text, style in self.pieces)
 
-    def folded(self, width: int) -> Iterator["Text"]:
-        """Pieces of it that are at most so wide."""
-        line, room = Text(), width
-        for text, style in self.pieces:
-            for char in text:
-                wide = _width(char)
-                if wide > room and room < width:
-                    yield line
-                    line, room = Text(), width
-                line.add(char, style)
-                room -= wide
-        yield line
+    def wrapped(self, width: int) -> Iterator["Text"]:
+        """Lines of it that are at most so wide: broken at spaces, and in a word if that is wider."""
+        plain, start = self.plain, 0
+        while (end := self._end(start, width)) < len(plain):
+            space = end if plain[end] == " " else plain.rfind(" ", start, end)
+            if plain[start:space].strip() and space > start:
+                end = space
+            yield self[start:end]
+            start = end + len(plain[end:]) - len(plain[end:].lstrip(" "))  # behind the spaces
+        yield self[start:]
 
     def cut(self, width: int) -> "Text":
         """As much of it as fits, with `…` at the end if that is not all."""
         if _width(self.plain) <= width:
             return self
-        return next(self.folded(max(width - 1, 1))).add("…", "dim")
+        return self[: self._end(0, max(width - 1, 1))].add("…", "dim")
+
+    def __getitem__(self, part: slice) -> "Text":
+        """Some of its characters, as they are styled."""
+        start, stop, _ = part.indices(len(self.plain))
+        found, at = Text(), 0
+        for text, style in self.pieces:
+            if some := text[max(start - at, 0) : max(stop - at, 0)]:
+                found.add(some, style)
+            at += len(text)
+        return found
+
+    def _end(self, start: int, width: int) -> int:
+        """Where the characters from `start` on that are so wide together end, at least one."""
+        plain = self.plain
+        for end in range(start, len(plain)):
+            width -= _width(plain[end])
+            if width < 0 and end > start:
+                return end
+        return len(plain)
 
 
 def wants_color(out: IO[str]) -> bool:
@@ -90,10 +107,11 @@ def is_live(out: IO[str]) -> bool:
 
 
 def columns(rows: Sequence[Sequence[Text]], right: Sequence[int], out: IO[str]) -> Iterator[Text]:
-    """The lines of a table. On a terminal it is made to fit; elsewhere nothing is cut."""
-    widths = _widths(rows, shutil.get_terminal_size().columns if out.isatty() else None)
+    """The lines of a table. On a terminal it is made to fit; elsewhere no line is broken."""
+    most = shutil.get_terminal_size().columns if out.isatty() else None
+    widths = _widths(rows, most, _longest_words(rows))
     for row in rows:
-        cells = [list(cell.folded(max(width, 1))) for cell, width in zip(row, widths, strict=True)]
+        cells = [list(cell.wrapped(max(width, 1))) for cell, width in zip(row, widths, strict=True)]
         for number in range(max(map(len, cells))):
             line, gap = Text(), 0
             for at, (cell, width) in enumerate(zip(cells, widths, strict=True)):
@@ -109,9 +127,22 @@ def columns(rows: Sequence[Sequence[Text]], right: Sequence[int], out: IO[str]) 
             yield line
 
 
+def paragraph(text: Text, out: IO[str], indent: int = 0) -> Iterator[Text]:
+    """The lines of a text, all but the first indented. On a terminal words are not broken."""
+    width = shutil.get_terminal_size().columns if out.isatty() else None
+    if width is None or _width(text.plain) <= width or width < indent + _NARROWEST:
+        yield text
+        return
+    first, *_ = text.wrapped(width)
+    yield first
+    rest = text[len(first.plain) :]
+    rest = rest[len(rest.plain) - len(rest.plain.lstrip(" ")) :]
+    yield from (Text(" " * indent).add(line) for line in rest.wrapped(width - indent))
+
+
 def one_line_each(rows: Sequence[Sequence[Text]], width: int) -> Iterator[Text]:
     """The rows of a table that is so wide at most, each on one line: what does not fit is cut."""
-    widths = _widths(rows, width)
+    widths = _widths(rows, width, [0] * len(rows[0]))
     for row in rows:
         line, gap = Text(), 0
         for cell, room in zip(row, widths, strict=True):
@@ -121,14 +152,34 @@ def one_line_each(rows: Sequence[Sequence[Text]], width: int) -> Iterator[Text]:
         yield line
 
 
-def _widths(rows: Sequence[Sequence[Text]], most: int | None) -> list[int]:
-    """How wide each column is, if the table is to be so wide at most: the widest give way."""
+def _widths(rows: Sequence[Sequence[Text]], most: int | None, least: Sequence[int]) -> list[int]:
+    """How wide each column is, if the table is to be so wide at most.
+
+    The widest give way: first those that are wider than their `least`, at last any.
+    """
     widths = [max(_width(row[at].plain) for row in rows) for at in range(len(rows[0]))]
-    if most is not None:
-        room = most - len(_BETWEEN) * (len(widths) - 1)
-        while sum(widths) > room and max(widths) > _NARROWEST:
-            widths[widths.index(max(widths))] -= 1
+    if most is None:
+        return widths
+    room = most - len(_BETWEEN) * (len(widths) - 1)
+    for floors in (least, [0] * len(widths)):
+        while sum(widths) > room:
+            wide = [
+                (width, at)
+                for at, width in enumerate(widths)
+                if width > max(floors[at], _NARROWEST)
+            ]
+            if not wide:
+                break
+            widths[max(wide, key=lambda one: one[0])[1]] -= 1
     return widths
+
+
+def _longest_words(rows: Sequence[Sequence[Text]]) -> list[int]:
+    """Of each column, the width of its longest word: a narrower one has to break it."""
+    return [
+        max(_width(word) for row in rows for word in row[at].plain.split(" "))
+        for at in range(len(rows[0]))
+    ]
 
 
 def highlighted(line: str) -> Text:
@@ -156,7 +207,7 @@ class LiveLine:
         if self._live and (now or time.monotonic() - self._drawn > _REDRAW_SECONDS):
             self._drawn = time.monotonic()
             room = shutil.get_terminal_size().columns - 1
-            shown = next(iter(Text(text, "dim").folded(room)))
+            shown = Text(text, "dim").cut(room)
             self._write(_CLEAR + shown.painted(wants_color(sys.stderr)))
 
     def clear(self) -> None:

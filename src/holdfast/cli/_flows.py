@@ -8,7 +8,7 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
@@ -26,11 +26,17 @@ from holdfast.errors import InvalidFlowError, ReviveError
 from holdfast.graph import CompiledGraph, Graph
 from holdfast.pipeline import Pipeline
 from holdfast.project import project_settings
-from holdfast.views.commands import recorded
+from holdfast.views.commands import PLACEHOLDER, recorded
 from holdfast.views.errors import NotFoundError
 from holdfast.workflow.flow import Workflow
 
 T = TypeVar("T")
+
+NAME_IT: Final = (
+    f"name the flow with --flow {PLACEHOLDER} (the module that defines it, and its name there), or "
+    "in flows under [tool.holdfast] in pyproject.toml"
+)
+"""What to do where a run's flow is not known."""
 
 
 class Named(NamedTuple):
@@ -76,6 +82,11 @@ def _named(name: str, beside: Path) -> Any:
         raise click.UsageError(
             f"{name!r} names no flow; give module:flow, such as jobs.nightly:etl, or file.py:etl"
         )
+    if name == PLACEHOLDER:
+        raise click.UsageError(
+            f"{PLACEHOLDER} is a placeholder: put in its place the module that defines the flow and "
+            "its name there, such as jobs.nightly:etl, or file.py:etl"
+        )
     found: Any = _module(where, beside)
     for part in attribute.split("."):
         if not hasattr(found, part):
@@ -110,8 +121,7 @@ def find(names: Sequence[str], wanted: str | None, source: str | None = None) ->
     raise NotFoundError(
         f"the run is of flow {wanted!r}{f' ({recorded(source)})' if source else ''}; "
         + (f"known are only {known}; " if known else "")
-        + "name it with --flow MODULE:NAME, or under [tool.holdfast] in pyproject.toml: "
-        'flows = ["MODULE:NAME"]'
+        + NAME_IT
     )
 
 

@@ -64,11 +64,8 @@ def draw_claims(claimed: Claims, *, full: bool) -> None:
     _show.show(_show.cell("evidence  ", "bold").add(counts))
     shown = claimed.in_force if full else claimed.in_force[:_CLAIMS]
     for one in shown:
-        _show.show(
-            _show.cell(f"  {_MARKS.get(one.status, '?')} ", _show.style_of(one.status)).add(
-                _show.clean(_claim(one))
-            )
-        )
+        mark = _show.cell(f"  {_MARKS.get(one.status, '?')} ", _show.style_of(one.status))
+        _show.explain(mark.add(_show.clean(_claim(one))), indent=4)
     if len(shown) < len(claimed.in_force) + claimed.more:
         more = len(claimed.in_force) + claimed.more - len(shown)
         _show.say(f"  … {more:,} more; see them with --full", "dim")

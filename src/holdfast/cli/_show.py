@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from holdfast.cli._drawing import Text, columns, highlighted, wants_color
+from holdfast.cli._drawing import Text, columns, highlighted, paragraph, wants_color
 from holdfast.codec.ascii_json import plain, to_ascii
 from holdfast.codec.summaries import for_people
 from holdfast.errors import CheckpointCorruptedError
@@ -96,6 +96,12 @@ def show(text: Text, *, err: bool = False) -> None:
 def say(text: str = "", style: str = "", *, err: bool = False) -> None:
     """Print a line of text, cleaned."""
     show(cell(text, style), err=err)
+
+
+def explain(text: Text, indent: int = 0) -> None:
+    """Print a sentence, on a terminal broken between words. Nothing that is to be copied."""
+    for line in paragraph(text, sys.stdout, indent):
+        show(line)
 
 
 def warn(text: str) -> None:

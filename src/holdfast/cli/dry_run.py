@@ -16,6 +16,7 @@ from holdfast.cli._session import Session, as_command
 from holdfast.engine.engine import Engine
 from holdfast.migrations import Migrations
 from holdfast.operations.dry_run import DryRun
+from holdfast.views import words
 
 _KEYS: Final = 5  # that a row names
 
@@ -47,8 +48,8 @@ def command(
     workflow's own code is replayed. No step is executed, no claim is checked, nothing is written.
 
     VERSION says of which version the state is, and of which the code. CHANGES names the keys that
-    migrations add (+), remove (-) or change (~), without values, or says why the run would not
-    resume. Exits with 1 if one would not.
+    migrations add (+), remove (-) or change (~), without values. Below it is said why a run would
+    not resume. Exits with 1 if one would not.
 
     With --migrations, of runs that no flow executes: those that a program saves itself, and tasks.
     """
@@ -77,9 +78,7 @@ def _migrated(
 def _resumed(session: Session, flows: tuple[str, ...], run_id: str | None) -> Iterator[DryRun]:
     known = [named.flow for named in _flows.load_all(flows)]
     if not known:
-        raise click.UsageError(
-            "name a flow with --flow MODULE:NAME, or under [tool.holdfast] in pyproject.toml"
-        )
+        raise click.UsageError(_flows.NAME_IT)
     keys = session.guards()
     with Engine(session.url, flows=known, owner=session.owner, **keys) as engine:
         yield from engine.dry_run_sync(run_id=run_id)
@@ -119,6 +118,12 @@ def _draw(found: list[DryRun]) -> None:
             for one in found
         ],
     )
+    why: dict[str, list[str]] = {}
+    for one in found:
+        if one.error is not None:
+            why.setdefault(one.error, []).append(one.run_id)
+    for error, runs in why.items():
+        _show.explain(_show.cell(f"{words.some(runs)}: ", "bold").add(_show.clean(error)), indent=2)
     counts = Counter(one.ok for one in found)
     _show.say(f"{counts[True]:,} of {len(found):,} would resume", "" if counts[False] else "green")
 
@@ -129,7 +134,5 @@ def _versions(one: DryRun) -> str:
 
 
 def _summary(one: DryRun) -> str:
-    if one.error is not None:
-        return one.error
     more = [f"{len(one.changes) - _KEYS:,} more"] if len(one.changes) > _KEYS else []
     return ", ".join([*islice(one.keys, _KEYS), *more])

@@ -17,8 +17,9 @@ from holdfast.engine.resume.recovery import Orphan, survey
 from holdfast.views import words
 
 _WAITING: Final = ("orphaned", "answered")
-_LEFT: Final = "not resumed: name its flow with --flow, or in flows under [tool.holdfast]"
-_UNDECIDED: Final = "not resumed: its process may be alive, which --wait would find out"
+_LEFT: Final = f"not resumed: {_flows.NAME_IT}"
+_UNDECIDED: Final = "undecided: its process may be alive, which --wait would find out"
+_ADVICE: Final = (_LEFT, _UNDECIDED)
 
 
 @as_command(
@@ -101,11 +102,12 @@ def _draw(rows: Sequence[Mapping[str, Any]]) -> None:
                 row.get("flow"),
                 _show.word(row["status"]),
                 words.ago(row["since"]) if "since" in row else "",
-                row["error"],
+                _bulk.note_of(row, _ADVICE),
             )
             for row in rows
         ],
     )
+    _bulk.draw_advice(rows, _ADVICE)
 
 
 async def _recover(

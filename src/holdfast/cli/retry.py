@@ -24,7 +24,7 @@ from holdfast.views.errors import RefusedError
 from holdfast.views.failed import FailedRun, failed_runs, failure_of, grouped
 
 _LISTED: Final = 20
-_UNKNOWN: Final = "not continued: name its flow with --flow, or in flows under [tool.holdfast]"
+_UNKNOWN: Final = f"not continued: {_flows.NAME_IT}"
 
 
 @as_command(
@@ -183,8 +183,14 @@ def _draw(rows: Sequence[dict[str, Any]]) -> None:
     _show.table(
         ("RUN", "FLOW", "STATUS", "NOTE"),
         [
-            (row["run_id"], row["flow"], _show.word(row["status"]), row["error"])
+            (
+                row["run_id"],
+                row["flow"],
+                _show.word(row["status"]),
+                _bulk.note_of(row, [_UNKNOWN]),
+            )
             for row in shown[:_LISTED]
         ],
     )
     _show.say_if_cut(min(len(rows), _LISTED), len(rows), "problems first", option="--json")
+    _bulk.draw_advice(rows, [_UNKNOWN])

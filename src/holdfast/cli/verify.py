@@ -202,7 +202,7 @@ def _draw(reports: list[Report], verdicts: Counter[str], *, one: bool) -> None:
         line = _show.cell(f"{report.run_id}  ", "bold").add(_worded(report.verdict))
         _show.show(line)
         for reason in report.against:
-            _show.say(f"  {reason}")
+            _show.explain(_show.cell(f"  {reason}"), indent=2)
         if one:
             found = report.integrity
             _show.say(

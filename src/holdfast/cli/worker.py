@@ -91,10 +91,7 @@ def command(
     session.bind(owner)
     known = _flows.load_all(flows, strict=True)
     if not known and not verify:
-        raise click.UsageError(
-            "a worker needs flows: name them with --flow MODULE:NAME, or under [tool.holdfast] in "
-            'pyproject.toml: flows = ["MODULE:NAME"]'
-        )
+        raise click.UsageError(f"a worker needs flows: {_flows.NAME_IT}")
     if not known and until_idle:
         raise click.UsageError(
             "--until-idle needs flows: a worker that only verifies is never idle"

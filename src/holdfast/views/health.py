@@ -10,7 +10,6 @@ from holdfast.checkpoint import to_datetime
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.engine.resume.recovery import Orphan, survey
 from holdfast.engine.working.listing import list_workers
-from holdfast.errors.base import one_line
 from holdfast.model import Status
 from holdfast.operations.forget_record import records
 from holdfast.operations.spreading import beside
@@ -31,7 +30,7 @@ _MANY_CHECKPOINTS: Final = 100_000
 _MANY_BYTES: Final = 1_000_000_000
 _LISTED: Final = 20  # flows without a worker
 _DAMAGED: Final = 5  # damaged runs, and
-_NAMED: Final = 3  # problems of one, or runs of a group, unless every one is wanted
+_NAMED: Final = 3  # problems of one, unless every one is wanted
 _SURVIVES: Final = {"power-loss": "a power loss", "process-crash": "a crash of the process"}
 
 
@@ -201,18 +200,10 @@ def _grouped_orphans(
         yield Finding(
             "orphans",
             "error",
-            f"{count} of {flow!r} {have} no living process: {_some(one.run_id for one in found)}",
+            f"{count} of {flow!r} {have} no living process: {words.some(one.run_id for one in found)}",
             f"{first}Continue {'it' if len(found) == 1 else 'all of them'}: {command}",
             command,
         )
-
-
-def _some(names: Iterable[str]) -> str:
-    """The first of these names, and how many more there are."""
-    listed = list(names)
-    more = len(listed) - _NAMED
-    shown = ", ".join(map(one_line, listed[:_NAMED]))
-    return f"{shown} and {more:,} more" if more > 0 else shown
 
 
 def _unattended(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
@@ -264,7 +255,7 @@ def _damage(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
         way = rescue(how.commands, cp, integrity)
         yield Finding("damage", "error", problems, f"{way.why} {way.command}", way.command)
     if len(damaged) > _DAMAGED and not how.every:
-        others = _some(integrity.run_id for integrity in damaged[_DAMAGED:])
+        others = words.some(integrity.run_id for integrity in damaged[_DAMAGED:])
         every = how.commands.line("doctor", None, "--json")
         yield Finding(
             "damage", "error", f"and {len(damaged) - _DAMAGED:,} other runs: {others}",

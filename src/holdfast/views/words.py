@@ -1,10 +1,15 @@
 """Times, sizes and numbers as people read them: the same on a terminal and on a page."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import Final
 
 from holdfast.codec.summaries import size
+from holdfast.errors.base import one_line
 
-__all__ = ["ago", "moment", "plural", "size", "span"]
+__all__ = ["ago", "moment", "plural", "size", "some", "span"]
+
+_NAMED: Final = 3
 
 
 def moment(when: datetime | None) -> str:
@@ -36,3 +41,11 @@ def plural(count: int, noun: str) -> str:
     """So many of something: "1 run", "1,000 runs"."""
     many = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
     return f"{count:,} {noun if count == 1 else many}"
+
+
+def some(names: Iterable[str]) -> str:
+    """The first of these names, and how many more there are."""
+    listed = list(names)
+    more = len(listed) - _NAMED
+    shown = ", ".join(map(one_line, listed[:_NAMED]))
+    return f"{shown} and {more:,} more" if more > 0 else shown
