@@ -4,7 +4,7 @@
     python examples/dask_harbours.py --kill        # kills one of them in the midst of its work
     python -m dask_harbours --scheduler tcp://host:8786 --store postgresql://user:password@host/db
 
-It needs `pip install 'holdfast[dask]'`. Kill it and start it again: nothing that was finished is
+It needs the extra `dask`. Kill it and start it again: nothing that was finished is
 computed again. The last line uses a cluster of yours, where workers must be able to import
 dask_harbours: see docs/guides/dask.md. What it shows:
 

@@ -4,7 +4,7 @@
     python examples/nightly_batch.py               # kill it at any time and start it again
     python examples/nightly_batch.py --store postgresql://user:password@host/database
 
-Without `--store` it uses SQLite, in nightly.db; PostgreSQL needs `pip install 'holdfast[postgres]'`
+Without `--store` it uses SQLite, in nightly.db; PostgreSQL needs the extra `postgres`
 and lets any machine resume where another died. What it shows:
 
 * one run a night, named after the day: cron may start it as often as it likes;

@@ -43,7 +43,7 @@ class Lock:
 _INTEGRATIONS: Final = ("langgraph", "pydantic-ai", "openai-agents", "otel", "mcp")
 LOCKS: Final = (  # the versions of the first hold for the others
     Lock("dev", ("all", *_INTEGRATIONS, "ui", "testing"), ("build", "dev")),
-    Lock("base", (), ("build",)),
+    Lock("base", ("ui",), ("build",)),  # with what `holdfast demo --ui` needs
     Lock("pythons", ("crypto", "numpy", "yaml", "postgres", "testing"), ("build", "pythons")),
     Lock(
         "extras",

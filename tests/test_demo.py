@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast import demo
+from holdfast.cli._exits import Exit
 from holdfast.cli.main import holdfast
 from holdfast.errors import HoldfastError
 from tests import terminal
@@ -70,6 +71,29 @@ def test_the_demo_as_json_is_what_happened() -> None:
     assert [len(steps) for steps in shown["began"]] == [5, 2, 1]
     assert shown["resumed_after"] > 0
     assert shown["proved"] == 13
+
+
+def test_the_demo_shows_nothing_if_its_end_in_a_browser_can_not_be_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "holdfast.web.server", None)
+    done = CliRunner().invoke(holdfast, ["demo", "--ui"])
+    assert done.exit_code == Exit.USAGE
+    assert done.stdout == ""
+    assert "[ui]'" in done.stderr
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("installed", [True, False])
+def test_the_demo_ends_with_hints_that_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool, installed: bool
+) -> None:
+    monkeypatch.setattr("holdfast.cli.demo.main", lambda directory: None)
+    if not installed:
+        monkeypatch.setitem(sys.modules, "holdfast.web.server", None)
+    done = CliRunner().invoke(holdfast, ["demo", str(tmp_path)] if named else ["demo"])
+    assert ("in a browser" in done.stdout) == installed
+    assert ("verify" if named else "--help") in done.stdout
 
 
 def without_times(text: str) -> str:

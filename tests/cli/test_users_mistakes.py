@@ -216,7 +216,7 @@ def test_an_extra_that_is_missing_is_the_callers_to_install(
     monkeypatch.setitem(sys.modules, "holdfast.web.server", None)
     done = cli("ui")
     assert done.code == Exit.USAGE, "4 is a store that can't be reached"
-    assert "pip install 'holdfast[ui]'" in done.err
+    assert "[ui]'" in done.err
 
 
 def test_doctor_names_the_store_in_its_advice(cli: Cli) -> None:

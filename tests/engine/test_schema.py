@@ -251,7 +251,7 @@ def test_without_the_extra_only_plain_schemas_are_known(
     check_schema(PLAIN)
     assert problems_with({"size": "s", "not": 1, "pattern": None}, PLAIN) == ""
     assert "must be at least 1" in problems_with({"size": "s", "not": 0}, PLAIN)
-    with pytest.raises(ValueError, match=r"pip install 'holdfast\[schema\]'"):
+    with pytest.raises(ValueError, match=r"pip install .*\[schema\]'"):
         check_schema({"properties": {"a": {"pattern": "^a"}}})
 
 

@@ -11,6 +11,8 @@ import click
 from holdfast.cli import _show
 from holdfast.cli._options import option
 from holdfast.cli._session import Session, as_command
+from holdfast.cli.ui import check_installed, is_installed
+from holdfast.cli.ui import command as ui
 from holdfast.demo import main
 from holdfast.views.commands import Commands
 
@@ -29,6 +31,7 @@ def command(session: Session, directory: Path | None, in_browser: bool) -> None:
     if session.json:
         _show.print_json(main(directory, StringIO())._asdict())
     elif in_browser:
+        check_installed()  # before the demo, not after it
         main(directory, then=_serve)
     else:
         main(directory)
@@ -39,8 +42,8 @@ def _say_what_next(directory: Path | None) -> None:
     _show.say()
     _show.say("What next:", "bold")
     program = _program()
-    rows = [
-        (f"{program} demo --ui", "the same, then its run in a browser"),
+    rows = [(f"{program} demo --ui", "the same, then its run in a browser")] * is_installed()
+    rows += [
         (f"{program} demo tides", "the same in ./tides, where you can change the program"),
         (f"{program} --help", "all commands"),
     ]
@@ -49,7 +52,7 @@ def _say_what_next(directory: Path | None) -> None:
         rows = [
             (on.line("show", "tides"), "what it did, and what it claims"),
             (on.line("verify"), "is all of that still true?"),
-            (on.line("ui"), "the same in a browser"),
+            *[(on.line("ui"), "the same in a browser")] * is_installed(),
         ]
         rows = [(line.replace("holdfast", program, 1), told) for line, told in rows]
     _show.table(("", ""), rows, headless=True)
@@ -64,8 +67,6 @@ def _program() -> str:
 
 def _serve(directory: Path) -> None:
     """Serve the store of the demo to a browser."""
-    from holdfast.cli.ui import command as ui
-
     click.echo()
     context = click.get_current_context()
     context.invoke(ui, store=str(directory / "runs.db"), opens=sys.stdout.isatty())

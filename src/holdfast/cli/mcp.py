@@ -34,7 +34,7 @@ def command(
     verify runs, all within limits of size. With --allow-answer it can also answer. It can't start,
     resume, pause, cancel, change or delete anything. Claims about the world are checked only if
     you say what may be looked at, with --root, --host, --connection, --base-path or
-    --docker-socket. Needs the extra: pip install 'holdfast[mcp]'.
+    --docker-socket. Needs the extra `mcp`.
     """
     if allow_answer != (by is not None):
         raise click.UsageError("--allow-answer and --by NAME go together: an answer is somebody's")

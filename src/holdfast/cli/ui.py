@@ -11,6 +11,7 @@ from holdfast.cli import _options, _show
 from holdfast.cli._claims import Allowed, allowing
 from holdfast.cli._options import option, parse_pair
 from holdfast.cli._session import Session, as_command
+from holdfast.extras import missing_extra
 from holdfast.model import check_id
 from holdfast.project import project_settings
 from holdfast.urls import masked
@@ -64,16 +65,12 @@ def command(
 
     Only this machine can connect, and nothing can be changed, unless you say otherwise. Without
     --allow-writes, each action shows the command that does it. The REST API is at /api/v1. Flows
-    that are given are executed by this process; others by workers. Needs the extra:
-    pip install 'holdfast[ui]'.
+    that are given are executed by this process; others by workers. Needs the extra `ui`.
     """
-    try:
-        from holdfast.web.server import is_loopback, listen, serve
-        from holdfast.web.site import Settings, Site
-    except ImportError as error:
-        raise ImportError(
-            f"this needs {error.name or error}; install it with: pip install 'holdfast[ui]'"
-        ) from error
+    check_installed()
+    from holdfast.web.server import is_loopback, listen, serve
+    from holdfast.web.site import Settings, Site
+
     session.bind(owner)
     known = _tokens(tokens)
     if not known and not is_loopback(bind):
@@ -103,6 +100,24 @@ def command(
         ready = partial(_say_where, session, address, allow_writes, opens)
         with listening:
             serve(Site(cp, session.where, settings), listening, ready)
+
+
+def check_installed() -> None:
+    """Raises `ImportError`, which says what to install, if the web UI can't run here."""
+    try:
+        import holdfast.web.server
+        import holdfast.web.site  # noqa: F401
+    except ImportError as error:
+        raise missing_extra("ui", error) from error
+
+
+def is_installed() -> bool:
+    """Whether the web UI can run here."""
+    try:
+        check_installed()
+    except ImportError:
+        return False
+    return True
 
 
 def _say_where(session: Session, address: str, allow_writes: bool, opens: bool) -> None:

@@ -11,6 +11,7 @@ import sys
 from typing import Any, Final
 
 from holdfast.codec.paths import Misplaced
+from holdfast.extras import install_command
 
 _DTYPE: Final = re.compile(r"[<>|=]([biufcSUMm])[0-9]{1,9}(?:\[[0-9]{0,9}[A-Za-z]{1,2}\])?")
 _HIGHEST_CODE_POINT: Final = 0x10FFFF
@@ -58,7 +59,7 @@ def put_together(name: object, shape: object, data: object) -> Any:
     try:
         import numpy
     except ImportError:
-        raise ValueError("a numpy value; pip install 'holdfast[numpy]' to read it") from None
+        raise ValueError(f"a numpy value; to read it: {install_command('numpy')}") from None
     matched = _DTYPE.fullmatch(name) if isinstance(name, str) else None
     if matched is None or not isinstance(name, str) or not isinstance(data, bytes):
         raise ValueError("a malformed numpy value")

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from holdfast.codec.paths import Misplaced
 from holdfast.codec.scalars import SCALARS
+from holdfast.extras import install_command
 
 T = TypeVar("T")
 
@@ -227,7 +228,7 @@ def _ready_named(name: str) -> Codec | None:
         return None
     problem = _problem(library)
     if problem:
-        raise UnknownCodec(name, f"which needs {library}: pip install 'holdfast[{library}]'")
+        raise UnknownCodec(name, f"which needs {library}: {install_command(library)}")
     return _by_name.get(name)
 
 

@@ -1,4 +1,4 @@
-"""OpenTelemetry: spans of runs and steps, and metrics. `pip install 'holdfast[otel]'`.
+"""OpenTelemetry: spans of runs and steps, and metrics. The extra `otel`.
 
     from holdfast.integrations.otel import Metering, Tracing
 
@@ -23,9 +23,9 @@ try:
     from opentelemetry import context, metrics, trace
     from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode, TraceFlags
 except ImportError as error:
-    raise ImportError(
-        f"this needs {error.name or error}; install it with: pip install 'holdfast[otel]'"
-    ) from error
+    from holdfast.extras import missing_extra
+
+    raise missing_extra("otel", error) from error
 
 import holdfast
 from holdfast.engine import events as ev

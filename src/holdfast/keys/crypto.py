@@ -6,7 +6,7 @@ import hashlib
 import hmac
 from typing import TYPE_CHECKING, Final
 
-from holdfast.keys.extra import without_cryptography
+from holdfast.extras import missing_extra
 from holdfast.seams import SystemEntropy
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def aes_gcm(key: bytes) -> AESGCM:
     try:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ImportError as error:
-        raise without_cryptography(error) from error
+        raise missing_extra("crypto", error, "encryption and Ed25519 keys") from error
     return AESGCM(key)
 
 

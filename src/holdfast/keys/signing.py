@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol, Self
 
 from holdfast.errors import InvalidSignatureError, KeyFileError, UntrustedKeyError
-from holdfast.keys.extra import without_cryptography
+from holdfast.extras import missing_extra
 from holdfast.keys.key_files import (
     LONGEST_KEY,
     SHORTEST_KEY,
@@ -287,7 +287,7 @@ def _cryptography() -> tuple[Any, Any]:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as error:
-        raise without_cryptography(error) from error
+        raise missing_extra("crypto", error, "encryption and Ed25519 keys") from error
     return serialization, ed25519
 
 

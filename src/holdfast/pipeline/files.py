@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from holdfast.errors import InvalidFlowError
+from holdfast.extras import install_command
 from holdfast.pipeline.problems import Where, shown
 
 MAX_BYTES: Final = 500_000
@@ -113,7 +114,7 @@ def _yaml(text: str, lines: dict[Where, int]) -> Any:
         import yaml
     except ImportError:
         raise ImportError(
-            "a definition in YAML needs PyYAML: pip install 'holdfast[yaml]', or use JSON"
+            f"a definition in YAML needs PyYAML: {install_command('yaml')}; or use JSON"
         ) from None
     try:
         fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

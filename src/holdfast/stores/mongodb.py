@@ -25,6 +25,7 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from holdfast.extras import missing_extra
 from holdfast.heads import Position, RunHead
 from holdfast.model import MAX_ID_BYTES
 from holdfast.seams import on_fork
@@ -33,7 +34,6 @@ from holdfast.stores._shared.address import (
     check_user_part,
     has_secret_options,
     masked,
-    missing_extra,
 )
 from holdfast.stores._shared.document import Item, pack_row, unpack_row
 from holdfast.stores._shared.document_index import IndexedDocumentStore, Row
@@ -48,7 +48,7 @@ try:
     from pymongo.uri_parser import parse_uri
     from pymongo.write_concern import WriteConcern
 except ModuleNotFoundError as error:
-    raise missing_extra("mongodb", error) from error
+    raise missing_extra("mongodb", error, "this store") from error
 
 CONNECT_MILLISECONDS: Final = 5_000
 ANSWER_MILLISECONDS: Final = 30_000  # unless the URL has a time of its own

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from holdfast.codec.values import same
 from holdfast.engine.people.forms import CODEC, STORED_AS, unlike
-from holdfast.engine.people.patterns import NEEDS_EXTRA, pattern
+from holdfast.engine.people.patterns import pattern
+from holdfast.extras import install_command
 
 MAX_CHECKS: Final = 200_000
 """How many parts of a value are looked at, at most."""
@@ -281,7 +282,9 @@ def _library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise ValueError(f"this schema needs the library jsonschema: {NEEDS_EXTRA}") from None
+        raise ValueError(
+            f"this schema needs the library jsonschema: {install_command('schema')}"
+        ) from None
 
 
 def _dicts_in(part: Any, depth: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:

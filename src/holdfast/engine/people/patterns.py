@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
-NEEDS_EXTRA: Final = "pip install 'holdfast[schema]'"
+from holdfast.extras import install_command
 
 _MAX_PATTERN: Final = 1000  # characters
 _MAX_MEMORY: Final = 1 << 20  # bytes of the compiled pattern
@@ -26,7 +26,7 @@ class Pattern:
         try:
             import re2
         except ImportError:
-            raise ValueError(f"a pattern needs google-re2: {NEEDS_EXTRA}") from None
+            raise ValueError(f"a pattern needs google-re2: {install_command('schema')}") from None
         options = re2.Options()
         options.log_errors = False
         options.max_mem = _MAX_MEMORY

@@ -229,4 +229,4 @@ def _driver(module: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise EvidencePolicyError(module, f"pip install 'holdfast[{extra}]'") from None
+        raise EvidencePolicyError(module, f"holdfast's extra {extra!r} is not installed") from None

@@ -1,4 +1,4 @@
-"""Runs and steps on a Dask cluster: `pip install 'holdfast[dask]'`.
+"""Runs and steps on a Dask cluster: the extra `dask`.
 
     from holdfast.integrations.dask import run_on, submit
 
@@ -16,9 +16,9 @@ run (`holdfast.engine.holding`), and what becomes of a step whose executor broke
 try:
     import distributed as _distributed
 except ImportError as error:
-    raise ImportError(
-        f"this needs {error.name or error}; install it with: pip install 'holdfast[dask]'"
-    ) from error
+    from holdfast.extras import missing_extra
+
+    raise missing_extra("dask", error) from error
 
 from holdfast.integrations.dask.runs import submit
 from holdfast.integrations.dask.steps import DaskExecutor, OnDask, run_on

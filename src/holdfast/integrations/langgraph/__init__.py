@@ -1,4 +1,4 @@
-"""A checkpoint saver for LangGraph: `pip install 'holdfast[langgraph]'`.
+"""A checkpoint saver for LangGraph: the extra `langgraph`.
 
     from holdfast.integrations.langgraph import HoldfastSaver
 
@@ -32,7 +32,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith(("langgraph", "langchain")):
             raise
-        raise ImportError(
-            f"this needs {error.name}; install it with: pip install 'holdfast[langgraph]'"
-        ) from error
+        from holdfast.extras import missing_extra
+
+        raise missing_extra("langgraph", error) from error
     return HoldfastSaver

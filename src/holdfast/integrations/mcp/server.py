@@ -17,9 +17,9 @@ try:
     from mcp.server.mcpserver.exceptions import ToolError
     from mcp.types import ToolAnnotations
 except ImportError as error:
-    raise ImportError(
-        f"this needs {error.name or error}; install it with: pip install 'holdfast[mcp]'"
-    ) from error
+    from holdfast.extras import missing_extra
+
+    raise missing_extra("mcp", error) from error
 
 INSTRUCTIONS: Final = (
     "Runs of long-running work, saved by holdfast. What the tools return was stored by programs and "

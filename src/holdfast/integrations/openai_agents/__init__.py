@@ -1,4 +1,4 @@
-"""Sessions of the OpenAI Agents SDK in any store: `pip install 'holdfast[openai-agents]'`.
+"""Sessions of the OpenAI Agents SDK in any store: the extra `openai-agents`.
 
     from holdfast.integrations.openai_agents import HoldfastSession
 
@@ -12,9 +12,9 @@ these entries say. Not here: how they are written and proved (`holdfast.kernel`)
 try:
     from agents.memory import SessionSettings as _Needed
 except ImportError as error:
-    raise ImportError(
-        f"this needs {error.name or error}; install it with: pip install 'holdfast[openai-agents]'"
-    ) from error
+    from holdfast.extras import missing_extra
+
+    raise missing_extra("openai-agents", error) from error
 
 from holdfast.integrations.openai_agents.session import HoldfastSession
 

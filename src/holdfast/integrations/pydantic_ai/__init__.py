@@ -1,4 +1,4 @@
-"""Durable agents of pydantic-ai: `pip install 'holdfast[pydantic-ai]'`.
+"""Durable agents of pydantic-ai: the extra `pydantic-ai`.
 
     from holdfast.integrations.pydantic_ai import HoldfastAgent
 
@@ -14,8 +14,10 @@ an agent is a step, and how it is recorded. Not here: how its tasks are replayed
 try:
     from pydantic_ai.durable_exec import JSON_CODEC as _NEEDED
 except ImportError as error:
+    from holdfast.extras import install_command
+
     raise ImportError(
-        "this needs pydantic-ai 2.66 or newer; install it with: pip install 'holdfast[pydantic-ai]'"
+        "this needs pydantic-ai 2.66 or newer; install it with: " + install_command("pydantic-ai")
     ) from error
 
 from holdfast.integrations.pydantic_ai.agent import HoldfastAgent

@@ -21,14 +21,6 @@ _SECRET_WORDS: Final = re.compile(  # of a connection string that is no URL
 _OF_PATHS: Final = ("file", "sqlite", "duckdb", "unix", "redis+unix", "valkey+unix")
 
 
-def missing_extra(extra: str, error: ImportError) -> ImportError:
-    """The error when a store's driver is not installed."""
-    text = (
-        f"this store needs {error.name or error}; install it with: pip install 'holdfast[{extra}]'"
-    )
-    return ImportError(text, name=error.name)
-
-
 def masked(url: str) -> str:
     """A URL for screens and logs, without its password and other secrets.
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 
 from holdfast.changes import Notifying, Watch
 from holdfast.errors import StoreClosedError
+from holdfast.extras import missing_extra
 from holdfast.heads import Position, RunHead, Tally
 from holdfast.model import Entry
 from holdfast.store import (
@@ -26,7 +27,6 @@ from holdfast.store import (
     Survives,
     trimmed,
 )
-from holdfast.stores._shared.address import missing_extra
 from holdfast.stores._shared.disk import volatile_file_system
 from holdfast.stores._shared.outcomes import outcomes_by_heads
 from holdfast.stores._shared.rows import Rows
@@ -43,7 +43,7 @@ try:
     from holdfast.stores.duckdb.file import COLUMNS, File, connect, shared
     from holdfast.stores.duckdb.index import heads_of
 except ModuleNotFoundError as error:
-    raise missing_extra("duckdb", error) from error
+    raise missing_extra("duckdb", error, "this store") from error
 
 __all__ = ["DuckDBStore", "connect"]
 

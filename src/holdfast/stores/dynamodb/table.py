@@ -14,8 +14,8 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from holdfast.extras import missing_extra
 from holdfast.seams import on_fork
-from holdfast.stores._shared.address import missing_extra
 from holdfast.stores._shared.document_index import IndexedDocumentStore
 from holdfast.stores._shared.errors import Translated
 
@@ -24,7 +24,7 @@ try:
     from botocore import exceptions as bx
     from botocore.config import Config
 except ModuleNotFoundError as error:
-    raise missing_extra("dynamodb", error) from error
+    raise missing_extra("dynamodb", error, "this store") from error
 
 NEWEST: Final = "newest"
 DUE: Final = "due"

@@ -10,12 +10,12 @@ from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import ClassVar, Final
 
-from holdfast.stores._shared.address import missing_extra
+from holdfast.extras import missing_extra
 
 try:
     import pymysql  # noqa: F401 - first, so that the error names the extra
 except ModuleNotFoundError as error:
-    raise missing_extra("mysql", error) from error
+    raise missing_extra("mysql", error, "this store") from error
 
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.heads import changes_of

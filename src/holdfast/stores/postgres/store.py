@@ -9,12 +9,12 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Final
 
-from holdfast.stores._shared.address import missing_extra
+from holdfast.extras import missing_extra
 
 try:
     import psycopg
 except ImportError as error:  # also if psycopg finds no libpq
-    raise missing_extra("postgres", error) from error
+    raise missing_extra("postgres", error, "this store") from error
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 

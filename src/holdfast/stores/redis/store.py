@@ -39,6 +39,7 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from holdfast.extras import missing_extra
 from holdfast.logs import logger
 from holdfast.model import HIDDEN, Entry, Status, follows
 from holdfast.store import (
@@ -50,14 +51,13 @@ from holdfast.store import (
     Survives,
     trimmed,
 )
-from holdfast.stores._shared.address import missing_extra
 from holdfast.stores._shared.journals import append_in_parts, totals
 from holdfast.stores._shared.pool import Limits
 
 try:
     from redis.cluster import RedisCluster
 except ModuleNotFoundError as error:
-    raise missing_extra("redis", error) from error
+    raise missing_extra("redis", error, "this store") from error
 from holdfast.stores.redis import index_scripts, scripts
 from holdfast.stores.redis.durability import probe
 from holdfast.stores.redis.index import TRIES, Found, IndexedStore, packed_change, row_of

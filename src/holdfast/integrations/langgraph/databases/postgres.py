@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.extras import missing_extra
 from holdfast.integrations.langgraph.databases.checking import check_saved, checked_dict
 from holdfast.integrations.langgraph.databases.rows import (
     TASKS,
@@ -86,9 +87,7 @@ def opened(where: str) -> Iterator[Source]:
     try:
         import psycopg
     except ImportError as error:
-        raise ValueError(
-            f"this needs {error.name}; install it with: pip install 'holdfast[postgres]'"
-        ) from error
+        raise ValueError(str(missing_extra("postgres", error))) from error
     name = masked(where)
     try:
         with psycopg.connect(where) as db:

@@ -1,0 +1,84 @@
+"""Packages that only some features need, and the command that installs them."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+# Other imports are where they are needed: `import holdfast` imports this module.
+
+
+def missing_extra(extra: str, error: ImportError, what: str = "this") -> ImportError:
+    """The error to raise for an extra that is not installed: it says how to install it."""
+    text = f"{what} needs {error.name or error}; install it with: {install_command(extra)}"
+    return ImportError(text, name=error.name)
+
+
+def install_command(extra: str) -> str:
+    """The command that adds an extra to this installation, from where holdfast itself came.
+
+    An index is asked only if holdfast came from one, or if its source is gone: another index may
+    have another project of this name.
+    """
+    import shlex
+
+    return shlex.join([*_installer(), *_source(f"[{extra}]")])
+
+
+def _installer() -> list[str]:
+    """What installs into the environment of this process."""
+    from importlib.util import find_spec
+    from pathlib import Path
+    from shutil import which
+
+    python = sys.executable and _from_here(sys.executable)
+    if python and find_spec("pip") is None and which("uv"):
+        return ["uv", "pip", "install", f"--python={python}"]
+    if not python or Path(which("pip") or "").parent == Path(sys.executable).parent:
+        return ["pip", "install"]
+    return [python, "-m", "pip", "install"]
+
+
+def _source(extra: str) -> list[str]:
+    """What to install."""
+    from pathlib import Path
+    from urllib.parse import unquote, urlsplit
+
+    found = _direct_url()
+    url = str(found.get("url", ""))
+    if vcs := found.get("vcs_info"):
+        revision = vcs.get("requested_revision") or vcs.get("commit_id")
+        return [f"holdfast{extra} @ {vcs.get('vcs')}+{url}@{revision}"]
+    if not url.startswith("file:"):
+        return [f"holdfast{extra} @ {url}" if url else f"holdfast{extra}"]
+    path = unquote(urlsplit(url).path)
+    if not Path(path).exists():
+        return [f"holdfast{extra}"]
+    editable = found.get("dir_info", {}).get("editable")
+    return [*(["-e"] if editable else []), _from_here(path) + extra]
+
+
+@cache
+def _direct_url() -> dict[str, Any]:
+    """What holdfast was installed from (PEP 610); nothing if that was an index."""
+    import json
+    from importlib import metadata
+
+    try:
+        text = metadata.distribution("holdfast").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        text = None
+    found = json.loads(text or "{}")
+    return found if isinstance(found, dict) else {}
+
+
+def _from_here(path: str) -> str:
+    """The path as it is typed in the working directory: relative only if it is in there."""
+    from pathlib import Path
+
+    try:
+        inside = Path(path).relative_to(Path.cwd())
+    except (ValueError, OSError):  # elsewhere, or the working directory is gone
+        return path
+    return "." if inside == Path() else f"./{inside}"
