@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,10 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.engine import launcher
 from holdfast.engine.arguments import digest
 from holdfast.workflow import ask, for_each, step, workflow
+from tests.waiting import wait_until
 
 done: list[object] = []
 
@@ -79,6 +83,53 @@ def test_a_function_that_hides_an_async_def_from_for_each_is_refused() -> None:
         with hf.SyncCheckpointer(engine.checkpointer.store) as cp:
             steps = [c.step for c in cp.list_checkpoints("r", oldest_first=True)]
     assert steps == ["Callable[0]/note", "Callable[1]/note"]
+
+
+def test_inputs_beside_the_call_are_refused_with_how_to_give_them() -> None:
+    @workflow
+    async def flow(n: int) -> object:
+        return await note(n)
+
+    wanted = r"engine\.{}\(flow\(\.\.\.\)\)"
+    with hf.Engine("memory://") as engine:
+        for given in (flow, flow(1)):
+            with pytest.raises(TypeError, match=wanted.format("run")):
+                engine.run_sync(given, 1, run_id="r")  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match=wanted.format("submit")):
+                engine.submit_sync(given, 1, run_id="r")  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match=wanted.format("start")):
+                engine.start_sync(given, 1, run_id="r")  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match=wanted.format("stream")):
+                engine.stream(given, 1, run_id="r")  # type: ignore[arg-type]
+    assert done == []
+
+
+def test_who_waits_long_for_another_engine_is_told_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    @step
+    def slow() -> str:
+        begun.set()
+        go_on.wait(30)
+        return "done"
+
+    @workflow
+    async def flow() -> str:
+        return await slow()
+
+    monkeypatch.setattr(launcher, "_TELL_AFTER", 0.2)
+    first, second = hf.Engine(tmp_path / "runs.db"), hf.Engine(tmp_path / "runs.db")
+    with first, second, ThreadPoolExecutor(2) as pool:
+        calls = [pool.submit(first.run_sync, flow(), run_id="r", resume=True)]
+        assert begun.wait(30)
+        calls.append(pool.submit(second.run_sync, flow(), run_id="r", resume=True))
+        wait_until(lambda: "waiting for it" in caplog.text)
+        go_on.set()
+        assert [call.result(30) for call in calls] == ["done", "done"]
+    (told,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert "run r is executed by" in told.getMessage()
 
 
 def test_items_that_were_finished_are_not_done_again_although_the_flow_failed() -> None:

@@ -157,6 +157,35 @@ def test_a_mistake_of_holdfast_keeps_its_frames(monkeypatch: pytest.MonkeyPatch)
     assert engine_calls(caught.value) > 3
 
 
+@step
+def one() -> int:
+    return 1
+
+
+@workflow
+async def adding() -> Any:
+    return one() + 1  # type: ignore[operator]
+
+
+@workflow
+async def gathering() -> Any:
+    return await asyncio.gather(one())
+
+
+@pytest.mark.parametrize("flow", [adding, gathering], ids=["adding", "gathering"])
+def test_a_mistake_in_a_workflow_shows_the_line_and_one_frame_of_holdfast(flow: Any) -> None:
+    with hf.Engine("memory://") as engine, pytest.raises((TypeError, RuntimeError)) as caught:
+        engine.run_sync(flow())
+    assert engine_calls(caught.value) == 1
+    assert flow.name in shown(caught.value)
+
+
+def test_a_mistake_in_a_call_shows_the_call_and_one_frame_of_holdfast() -> None:
+    with hf.Engine("memory://") as engine, pytest.raises(TypeError, match="is a flow") as caught:
+        engine.run_sync(adding)  # type: ignore[arg-type]
+    assert len(shown(caught.value)) == 2
+
+
 def test_notes_causes_and_contexts_stay() -> None:
     first, second, third = ValueError("first"), KeyError("second"), OSError("third")
     second.__context__, third.__cause__ = first, second

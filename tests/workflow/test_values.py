@@ -238,3 +238,25 @@ def test_a_generator_says_what_it_returns(url: str) -> None:
         assert engine.run_sync(one(), run_id=one.name, resume=True) == result
         assert engine.run_sync(one(), run_id=one.name, resume=True) == result, "recorded"
     engine.close_sync()
+
+
+def test_a_step_whose_result_loses_its_type_is_warned_about_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @step
+    def point(n: int):  # type: ignore[no-untyped-def]
+        return Point(n, Decimal(n))
+
+    @step
+    def plain(n: int):  # type: ignore[no-untyped-def]
+        return {"n": n}
+
+    @workflow
+    async def loses() -> list[Any]:
+        return [await point(1), await point(2), await plain(3)]
+
+    with hf.Engine("memory://") as engine:
+        assert engine.run_sync(loses()) == [{"x": 1, "y": 1}, {"x": 2, "y": 2}, {"n": 3}]
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert "step point of loses returned a Point, and the workflow gets a dict" in told
+    assert "-> Point" in told

@@ -128,7 +128,9 @@ class Engine(Controls):
     # --- executing
 
     @shows(NewRun)
-    async def run(self, call: Call[R], *, resume: bool = False, **options: Unpack[NewRun]) -> R:
+    async def run(
+        self, call: Call[R], *inputs: Any, resume: bool = False, **options: Unpack[NewRun]
+    ) -> R:
         """Execute a run to its end and return its result: `await engine.run(report("Brest"))`.
 
         With `resume`, the run of this `run_id`, or the newest one of this `thread_id`, is resumed
@@ -139,7 +141,7 @@ class Engine(Controls):
         `RunExistsError` for an id that is taken, `InputMismatchError`, `FlowChangedError`, and
         `VerificationError` where a check can't decide.
         """
-        take("run", call, options)
+        take("run", call, inputs, options)
         with self._opened.use() as core:
             ready = await self._launcher.begin(core, call, options, resume=resume)
             result: R = await launch.execute(ready)
@@ -147,13 +149,13 @@ class Engine(Controls):
 
     @shows(NewRun)
     async def start(
-        self, call: Call[R], *, resume: bool = False, **options: Unpack[NewRun]
+        self, call: Call[R], *inputs: Any, resume: bool = False, **options: Unpack[NewRun]
     ) -> RunHandle[R]:
         """Begin a run, durably, and return its handle; it is executed in the background.
 
         `close` stops runs that are still under way, and leaves them to be resumed.
         """
-        take("start", call, options)
+        take("start", call, inputs, options)
         use, started = self._opened.use(), Started(EventLog())
         try:
             aside = partial(Run, hands_over=False)
@@ -175,9 +177,11 @@ class Engine(Controls):
         return RunHandle(self, run_id, call.flow.name, started)
 
     @shows(NewRun)
-    def stream(self, call: Call[Any], *, resume: bool = False, **options: Unpack[NewRun]) -> Stream:
+    def stream(
+        self, call: Call[Any], *inputs: Any, resume: bool = False, **options: Unpack[NewRun]
+    ) -> Stream:
         """Like `run`, but iterate over the returned stream to execute it and see its events."""
-        take("stream", call, options)
+        take("stream", call, inputs, options)
         begin = partial(
             self._launcher.begin, call=call, given=options, resume=resume, listening=True
         )
@@ -249,7 +253,7 @@ class Engine(Controls):
     async def submit(
         self,
         call: Call[R],
-        *,
+        *inputs: Any,
         delay: timedelta | float | None = None,
         at: datetime | None = None,
         **options: Unpack[RunNames],
@@ -261,7 +265,7 @@ class Engine(Controls):
         again changes nothing; `new` of the handle is False then. Raises `RunExistsError` if the id
         is taken by a run of another flow, and `InputMismatchError` if by one with other inputs.
         """
-        take_call("submit", call)
+        take_call("submit", call, inputs)
         check_names("submit", options)
         first = pause_before(delay, at)
         with self._opened.use() as core:
@@ -362,9 +366,9 @@ class Engine(Controls):
 
     @shows(NewRun)
     def start_sync(
-        self, call: Call[R], *, resume: bool = False, **options: Unpack[NewRun]
+        self, call: Call[R], *inputs: Any, resume: bool = False, **options: Unpack[NewRun]
     ) -> RunHandle[R]:
         """`start`, for programs without an event loop: the run is executed in another thread."""
-        take("start", call, options)
+        take("start", call, inputs, options)
         advice = "`await start(...)` instead of start_sync"
         return self._background.run(lambda: self.start(call, resume=resume, **options), advice)

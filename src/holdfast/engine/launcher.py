@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from logging import INFO, WARNING
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -45,6 +46,7 @@ log = logger()
 
 _FIRST_LOOK: Final = 0.02  # seconds, until a run that another process executes is looked at again
 _LONGEST: Final = 1.0
+_TELL_AFTER: Final = 2.0
 _OPTIONS: Final = (*NewRun.__annotations__, "resume")
 _SAME: Final = ("trust", "take_over", "wait", "timeout", "durability", "strict", "ask_workers")
 
@@ -259,13 +261,10 @@ class Launcher:
             except RunFinishedError as over:
                 if over.status != Status.COMPLETED or (inputs is None and not waited):
                     raise
-            except RunActiveError:
+            except RunActiveError as active:
                 if not may_wait():
                     raise
-                if not waited:
-                    log.info(
-                        "run %s is executed elsewhere: waiting for it", run_id, extra=about(run_id)
-                    )
+                waiting.tell(active)
                 waited = True
                 await waiting.sleep(core)
                 continue
@@ -305,12 +304,22 @@ class _Waiting:
         self._how = how
         self._began = monotonic()
         self._delay = _FIRST_LOOK
+        self._told = 0
 
     @property
     def may_go_on(self) -> bool:
         """Whether to wait, rather than to give up."""
         limit = self._how.timeout
         return self._how.wait and (limit is None or monotonic() - self._began <= limit)
+
+    def tell(self, active: RunActiveError) -> None:
+        """Say what is waited for, and louder if it takes long: nothing seems to happen then."""
+        level = INFO if monotonic() - self._began < _TELL_AFTER else WARNING
+        if level > self._told:
+            self._told = level
+            by = f"process {active.holder}" if active.holder else "another task"
+            text = "run %s is executed by %s: waiting for it (wait=False would raise an error)"
+            log.log(level, text, active.run_id, by, extra=about(active.run_id))
 
     async def sleep(self, core: Core) -> None:
         """Wait a little, and longer each time."""
@@ -336,9 +345,9 @@ def _look_again(core: Core, flow: Flow[Any], run_id: str) -> None:
         refuse_if_held(core, head)
 
 
-def take(verb: str, call: Call[Any], options: NewRun) -> None:
+def take(verb: str, call: Call[Any], inputs: Sequence[object], options: NewRun) -> None:
     """The call is used now. Raises `TypeError` for anything else, and for unknown options."""
-    take_call(verb, call)
+    take_call(verb, call, inputs)
     check_options(verb, options, _OPTIONS)
 
 
@@ -353,9 +362,9 @@ def check_names(verb: str, options: RunNames) -> None:
     check_options(verb, options, RunNames.__annotations__)
 
 
-def take_call(verb: str, call: Call[Any]) -> None:
-    """The call is used now. Raises `TypeError` for anything else."""
-    if type(call) is Call:
+def take_call(verb: str, call: Call[Any], inputs: Sequence[object] = ()) -> None:
+    """The call is used now. Raises `TypeError` for anything else, and for inputs beside it."""
+    if type(call) is Call and not inputs:
         call.use()
         return
     if isinstance(call, Flow):
@@ -364,10 +373,14 @@ def take_call(verb: str, call: Call[Any]) -> None:
         )
     if isinstance(call, Effect):
         call.use()
-    if not isinstance(call, Call):
-        if isinstance(getattr(call, "flow", None), Flow):
-            kind = type(call).__name__
-            raise TypeError(f"a {kind} is no flow, but has one: engine.{verb}(NAME.flow(...))")
-        raise TypeError(
-            f"engine.{verb} takes the call of a flow, such as report('Brest'), not {call!r}"
-        )
+    if isinstance(call, Call):
+        if inputs:
+            name = call.flow.name
+            raise TypeError(f"give the inputs to {name}, not to {verb}: engine.{verb}({name}(...))")
+        return
+    if isinstance(getattr(call, "flow", None), Flow):
+        kind = type(call).__name__
+        raise TypeError(f"a {kind} is no flow, but has one: engine.{verb}(NAME.flow(...))")
+    raise TypeError(
+        f"engine.{verb} takes the call of a flow, such as report('Brest'), not {call!r}"
+    )

@@ -300,6 +300,9 @@ class Program(ABC):
     def revive(self, task: Task, stored: Stored) -> Any:
         """The recorded value as the flow is to see it; a new copy each time."""
 
+    def came_back(self, task: Task, value: Any, revived: Any) -> None:  # noqa: B027 - mostly fine
+        """The value of a task is revived as one of another type."""
+
     def show(self, task: Task, stored: Stored) -> Callable[[], Any]:
         """Makes copies of the recorded value for events and transactions."""
         return partial(self.revive, task, stored)

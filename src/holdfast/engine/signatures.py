@@ -20,7 +20,8 @@ def shows(options: type, **defaults: Any) -> Callable[[F], F]:
 
     def decorate(method: F) -> F:
         signature = inspect.signature(method)
-        fixed = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        never = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        fixed = [p for p in signature.parameters.values() if p.kind not in never]
         keywords = [
             inspect.Parameter(
                 name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,23 +23,28 @@ _MACHINERY: Final = (
     "concurrent.futures.",
     "selectors",
 )  # dropped beside frames of ours
+_RAISE: Final = dis.opmap["RAISE_VARARGS"]
 _MOST: Final = 100  # errors in a chain of causes
 
 
 def fold(error: BaseException) -> None:
     """Take the engine's frames out of an error's traceback, and out of those of its causes.
 
-    Say `raise` afterwards: that adds no frame. An error that holdfast did not raise on purpose
-    keeps its frames where it was raised in holdfast: it is a mistake of ours, to be found. Ctrl-C
-    is none, wherever it strikes.
+    Say `raise` afterwards: that adds no frame. An error that was raised in holdfast and is not of
+    its own kind keeps its last frame there; one that was not raised on purpose keeps them all: it
+    is a mistake of ours, to be found. Ctrl-C is none, wherever it strikes.
     """
     if os.environ.get(FULL) == "full":
         return
     for one in _chain(error):
         frames = list(_entries(one.__traceback__))
         ours = [_is_of(entry, _OURS) for entry in frames]
-        if not any(ours) or (ours[-1] and not isinstance(one, HoldfastError | KeyboardInterrupt)):
+        if not any(ours):
             continue
+        if ours[-1] and not isinstance(one, HoldfastError | KeyboardInterrupt):
+            if isinstance(one, AssertionError) or not _is_raised_at(frames[-1]):
+                continue
+            ours[-1] = False
         kept: TracebackType | None = None
         for entry, dropped in reversed(list(zip(frames, _dropped(frames, ours), strict=True))):
             if not dropped:
@@ -91,6 +97,11 @@ def _dropped(frames: list[TracebackType], ours: list[bool]) -> list[bool]:
             if dropped[place - step] and _is_of(frames[place], _MACHINERY):
                 dropped[place] = True
     return dropped
+
+
+def _is_raised_at(entry: TracebackType) -> bool:
+    """Whether there is a `raise` statement, rather than something that went wrong."""
+    return entry.tb_frame.f_code.co_code[entry.tb_lasti] == _RAISE
 
 
 def _is_of(entry: TracebackType, names: tuple[str, ...]) -> bool:

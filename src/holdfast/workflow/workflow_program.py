@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from holdfast.engine.context import DECIDING
@@ -13,6 +14,7 @@ from holdfast.engine.program import Migrated, Program, Ready, Record, Stored, Ta
 from holdfast.engine.resume.history import History
 from holdfast.engine.run.failures import describe
 from holdfast.errors import FlowChangedError, ReviveError, StepFailedError
+from holdfast.logs import logger
 from holdfast.migrations import Migrations, Place, misfit, whole
 from holdfast.model import Kind, checkpoint_id
 from holdfast.workflow.fibers import Outcome
@@ -20,6 +22,8 @@ from holdfast.workflow.flow import Workflow
 from holdfast.workflow.interpreter import Interpreter
 from holdfast.workflow.keys import Mismatch
 from holdfast.workflow.parts import is_flow, typed
+
+log = logger()
 
 
 class WorkflowProgram(Program):
@@ -176,6 +180,13 @@ class WorkflowProgram(Program):
         _, step = self._code.waiting[task.key]
         return typed(step, task.key, stored.value())
 
+    def came_back(self, task: Task, value: Any, revived: Any) -> None:
+        _, step = self._code.waiting[task.key]
+        kind, plain = type(value), type(revived)
+        is_lost = step is not None and step.result_hint is None and step.call is None
+        if is_lost and kind.__module__ != "builtins" and not isinstance(value, plain):
+            _say_it_is_lost(self._flow.name, task.name, kind.__name__, plain.__name__)
+
     def show(self, task: Task, stored: Stored) -> Callable[[], Any]:
         _, step = self._code.waiting[task.key]
         return lambda: typed(step, task.key, stored.value())
@@ -257,3 +268,10 @@ def _arguments(undo: Any, value: Any) -> tuple[Any, ...]:
         return (value,)
     takes = any(p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters)
     return (value,) if takes else ()
+
+
+@lru_cache(maxsize=256)  # once for each step
+def _say_it_is_lost(flow: str, step: str, kind: str, plain: str) -> None:
+    """A step returned an instance of a class, and the flow gets plain data, now and on a resume."""
+    text = "step %s of %s returned a %s, and the workflow gets a %s: annotate the function, -> %s"
+    log.warning(text, step, flow, kind, plain, kind)

@@ -58,7 +58,10 @@ class Results:
         stored = record.value
         if not isinstance(stored, Stored):
             stored = Stored(draft.encoding, core.journals.decode)
-        return _new(Good, (done, draft, stored, run.program.revive(done.task, stored)))
+        handed_on = run.program.revive(done.task, stored)
+        if type(handed_on) is not type(done.value):
+            run.program.came_back(done.task, done.value, handed_on)
+        return _new(Good, (done, draft, stored, handed_on))
 
     async def save(self, good: list[Good]) -> list[tuple[Task, StepFailedError]]:
         """Save the results and hand them on. Returns those whose own transaction failed."""
