@@ -32,7 +32,7 @@ PLACES: Final = {
 }
 """Where the site has files of the repository; all others of docs/ stay where they are."""
 
-_FENCE: Final = re.compile(r"^( *)(```+)(\w*)\s*$")
+_FENCE: Final = re.compile(r'^( *)(```+)(\w*)(?: title="([^"]+)")?\s*$')
 _MARK: Final = re.compile(r"^ *<!-- (file|database|shell|no-run): (.+) -->$")
 _LINK: Final = re.compile(r"\[([^\]]*)\]\(([^)\s#]+)(#[^)]*)?\)")
 _SOURCE: Final = re.compile(r'(?<=src=")[^"]+|(?<=href=")[^"#]+')
@@ -84,6 +84,7 @@ def _parts(text: str) -> Iterator[tuple[bool, list[str]]]:
             fence, block = found[2], [line]
         else:
             prose.append(line)
+    assert not fence, block  # what follows would be missing
     yield True, prose
 
 
@@ -100,7 +101,7 @@ def _block(lines: list[str], title: str, *, output: bool) -> Iterator[str]:
     assert found is not None
     indent = len(found[1])
     margin = "    " if indent else ""
-    language = found[3]
+    language, title = found[3], found[4] or title
     if output and language == "text":
         head = f"{found[2]} {{ .text .output }}"
     else:

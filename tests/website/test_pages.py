@@ -28,6 +28,16 @@ def test_the_name_of_a_file_is_the_title_of_its_block() -> None:
     assert on_site(page) == 'Save this:\n\n\n```python title="a.py"\nx = 1\n```'
 
 
+def test_what_follows_a_block_with_a_title_is_prose() -> None:
+    page = (
+        '```python title="a.py"\nx = 1\n```\n\n<!-- shell: run -->\n```console\n$ ls\n```\n\nEnd.\n'
+    )
+    shown = on_site(page)
+    assert shown.startswith('```python title="a.py"\nx = 1\n```\n')
+    assert "shell: run" not in shown
+    assert shown.endswith("\nEnd.")
+
+
 def test_what_a_block_prints_looks_like_output() -> None:
     page = "```python\nprint(1)\n```\n\n```text\n1\n```\n\nAnd a tree:\n\n```text\na\n```\n"
     assert on_site(page).count("{ .text .output }") == 1
