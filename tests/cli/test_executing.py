@@ -341,9 +341,12 @@ def test_a_run_whose_process_is_dead_is_shown_as_orphaned(cli: Cli) -> None:
         assert alive["holder"].endswith(f":{worker.pid}")
         assert "slow  running" in cli("runs").out
         assert cli("runs", "--status", "orphaned").out == "no runs\n"
+        assert "slow  running" in cli("runs", "--status", "running").out
         assert cli("doctor").code == 0
     assert "slow  orphaned" in cli("runs").out
     assert "slow  orphaned" in cli("runs", "--status", "orphaned").out
+    assert cli("runs", "--status", "running").out == "no runs\n", "nobody executes it"
+    assert cli("runs", "--status", "running", "--status", "orphaned", "--json").lines
     assert cli("runs", "--status", "orphaned", "--status", "paused", "--json").lines
     (dead,) = cli("runs", "--json").lines
     assert (dead["status"], dead["orphaned"]) == ("running", True)
@@ -364,6 +367,8 @@ def test_a_run_whose_answer_has_come_is_told_from_one_that_waits(cli: Cli) -> No
     assert "r    paused" in cli("runs").out
     cli("answer", "r", "--with", '{"approved": true, "amount": 3}')
     assert "r    answered" in cli("runs").out
+    assert "r    answered" in cli("runs", "--status", "answered").out
+    assert cli("runs", "--status", "running", "--status", "orphaned").out == "no runs\n"
     assert "it was answered" in cli("show", "r").out
     (run,) = cli("runs", "--json").lines
     assert (run["answered"], run["orphaned"], run["holder"]) == (True, False, None)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
+import signal
 import sqlite3
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -21,6 +25,7 @@ from holdfast.errors import StoreUnavailableError
 from holdfast.views.rows import row_of
 from holdfast.web.pages import runs as page
 from holdfast.workflow import ask, step, workflow
+from tests.waiting import run_process, wait_until
 from tests.web.conftest import Serving
 
 
@@ -39,6 +44,76 @@ async def report(fails: bool = False) -> int:
 @workflow
 async def review() -> bool:
     return await ask("Refund 219 €?", returns=bool, assignees=["legal"])
+
+
+DIES = """
+import asyncio, os, signal, sys
+import holdfast as hf
+from holdfast.workflow import step, workflow
+
+@step
+async def last(dies: bool) -> None:
+    if dies:
+        os.kill(os.getpid(), signal.SIGKILL)
+    await asyncio.sleep(60)
+
+@workflow
+async def doomed(dies: bool) -> None:
+    await last(dies)
+
+async def main():
+    engine = hf.Engine("runs.db")
+    tasks = [asyncio.create_task(engine.run(doomed(False), run_id=name)) for name in sys.argv[1:-1]]
+    await asyncio.sleep(0.5)
+    await asyncio.gather(engine.run(doomed(True), run_id=sys.argv[-1]), *tasks)
+
+asyncio.run(main())
+"""
+
+
+@step
+def held(until: str) -> None:
+    wait_until(Path(until).exists)
+
+
+@workflow
+async def busy(until: str) -> None:
+    await held(until)
+
+
+@contextmanager
+def executed(directory: Path, *names: str) -> Iterator[None]:
+    """Runs that this process executes."""
+    done = directory / "done"
+    engine = hf.Engine(directory / "runs.db")
+    handles = [engine.start_sync(busy(str(done)), run_id=name) for name in names]
+    try:
+        yield
+    finally:
+        done.touch()
+        for handle in handles:
+            handle.result()
+
+
+def orphaned(directory: Path, *names: str) -> None:
+    """Runs of a process that was killed."""
+    command = [sys.executable, "-c", DIES, *names]
+    done = run_process(command, cwd=directory, capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def answered(directory: Path, name: str) -> None:
+    """A run that has its answer, and was not resumed."""
+    engine = hf.Engine(directory / "runs.db")
+    with pytest.raises(hf.RunPausedError):
+        engine.run_sync(review(), run_id=name)
+    asyncio.run(engine.answer(name, True, by="legal"))
+
+
+def tabs(client: TestClient, path: str = "/runs") -> dict[str, int]:
+    """How many runs the page says that there are, by status."""
+    found = re.findall(r">(\w+)<span(?: class=\"bad\")?>([\d,]+)</span></a>", client.get(path).text)
+    return {name.lower(): int(number) for name, number in found}
 
 
 def listed(client: TestClient, path: str = "/runs") -> list[str]:
@@ -217,6 +292,48 @@ def test_a_lost_store_says_since_when(
     assert since[0] in second.text
     assert 'http-equiv="refresh"' in first.text
     assert listed(client) == ["a"]
+
+
+def test_what_nobody_executes_is_not_running(tmp_path: Path, client: TestClient) -> None:
+    orphaned(tmp_path, "dead-1", "dead-2")
+    answered(tmp_path, "told")
+    with executed(tmp_path, "alive"):
+        counts = {"all": 4, "running": 1, "orphaned": 2, "answered": 1}
+        for path in ("/runs", "/runs?status=running", "/runs?status=orphaned", "/runs?q=e"):
+            found = {name: number for name, number in tabs(client, path).items() if number}
+            assert found == counts, path
+        assert listed(client, "/runs?status=running") == ["alive"]
+        assert listed(client, "/runs?status=running&q=e") == ["alive"]
+        assert listed(client, "/runs?status=orphaned") == ["dead-2", "dead-1"]
+        assert listed(client, "/runs?status=answered") == ["told"]
+        tiles = client.get("/overview/part/counts").text
+        assert '<b>1</b><span class="q s">running' in tiles
+        for words in ("running", "orphaned", "answered", "running&status=answered"):
+            asked = client.get(f"/api/v1/runs?status={words}&counts=true").json()
+            shown = [one["run_id"] for one in asked["runs"]]
+            some = {"running": ["alive"], "orphaned": ["dead-2", "dead-1"], "answered": ["told"]}
+            assert shown == some.get(words, ["alive", "told"])
+            assert asked["counts"] == {"running": 4}, "the recorded status of all of them"
+
+
+def test_pages_of_running_runs_pass_by_what_nobody_executes(
+    tmp_path: Path, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "SHOWN", 2)
+    with executed(tmp_path, "a1", "a2", "a3"):
+        orphaned(tmp_path, "d1", "d2", "d3")
+        with executed(tmp_path, "a4", "a5"):
+            path = "/runs?status=running"
+            assert listed(client, path) == ["a5", "a4"]
+            assert "1–2 of 5" in client.get(path).text
+            second = link(client, path, "older")
+            assert listed(client, second) == ["a3", "a2"]
+            assert "3–4 of 5" in client.get(second).text
+            third = link(client, second, "older")
+            assert listed(client, third) == ["a1"]
+            assert "5–5 of 5" in client.get(third).text
+            assert listed(client, link(client, third, "newer")) == ["a3", "a2"]
+            assert listed(client, link(client, second, "newer")) == ["a5", "a4"]
 
 
 @pytest.mark.parametrize(

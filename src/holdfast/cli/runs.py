@@ -16,10 +16,17 @@ from holdfast.cli._session import Session, as_command
 from holdfast.operations.listing import proved
 from holdfast.store import PAGE
 from holdfast.views import words
-from holdfast.views.runs import ORPHANED, document, doing, is_orphan_or_stopped
+from holdfast.views.runs import (
+    UNDER_WAY,
+    document,
+    doing,
+    is_listed,
+    recorded,
+    tells_nothing_apart,
+)
 
 _STATUSES: Final = (
-    *("open", "submitted", "running", ORPHANED),
+    *("open", "submitted", *UNDER_WAY),
     *("paused", "failed", "cancelled", "completed"),
 )
 _LISTED: Final = 50
@@ -58,8 +65,9 @@ def command(
 ) -> None:
     """List runs, the last started first: all, or those whose id begins with PREFIX.
 
-    A running run is shown as `orphaned` if its process is dead or has left it, and as `answered` if
-    it waited for an answer that it has now: `holdfast recover` resumes both, and so do workers. A
+    A run under way is listed as `orphaned`, not as `running`, if its process is dead or has left
+    it, and as `answered` if it waited for an answer that it has now: `holdfast recover` resumes
+    both, and so do workers. A
     run whose newest entry is not what was written is shown as `damaged`.
     CONTINUES says when workers continue a run that was submitted, sleeps or waits for an answer
     until a deadline. With --json, all of them, one object per line; `status` is then the recorded
@@ -68,7 +76,7 @@ def command(
     now = datetime.now(UTC)
     where: dict[str, Any] = {
         "prefix": prefix,
-        "status": ["running" if one == ORPHANED else one for one in status] or None,
+        "status": recorded(status) or None,
         "flow": flow,
         "thread_id": thread_id,
         "owner": owner,
@@ -103,18 +111,17 @@ def command(
 def _found(
     cp: SyncCheckpointer, status: Sequence[str], where: dict[str, Any], most: int | None = None
 ) -> Iterator[RunInfo]:
-    """The runs that match: all, or at most so many. Of running ones perhaps only the orphans."""
-    if ORPHANED not in status or "running" in status:
+    """The runs that are shown with one of these statuses: all, or at most so many."""
+    if tells_nothing_apart(status):
         yield from cp.iter_runs(**where) if most is None else cp.runs(**where, limit=most)
         return
-    orphans = (run for run in cp.iter_runs(**where) if is_orphan_or_stopped(cp, run))
-    yield from islice(orphans, most)
+    yield from islice((run for run in cp.iter_runs(**where) if is_listed(cp, run, status)), most)
 
 
 def _counted(
     cp: SyncCheckpointer, status: Sequence[str], where: dict[str, Any]
 ) -> Mapping[str, int]:
-    if ORPHANED not in status or "running" in status:
+    if tells_nothing_apart(status):
         return cp.count_runs(**where)
     return Counter(doing(cp, run)[0] for run in _found(cp, status, where))
 

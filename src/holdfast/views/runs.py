@@ -1,6 +1,6 @@
 """Runs in lists: what each is doing, in a word and as a document."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import RunInfo, to_micros
@@ -17,6 +17,12 @@ from holdfast.views.errors import NotFoundError
 ORPHANED: Final = "orphaned"
 """Shown instead of the status of a run that is running, and that nobody executes."""
 
+ANSWERED: Final = "answered"
+"""Shown instead of the status of a run that waited for an answer, has it, and is not resumed yet."""
+
+UNDER_WAY: Final = (Status.RUNNING.value, ORPHANED, ANSWERED)
+"""What a run is shown as, and listed under, whose recorded status is `running`."""
+
 DAMAGED: Final = "damaged"
 """Shown instead of the status of a run whose newest entry is not proved."""
 
@@ -32,7 +38,7 @@ def doing(cp: SyncCheckpointer, run: RunInfo) -> tuple[str, dict[str, Any]]:
         found = activity_of(cp.core, run)
     except (CheckpointCorruptedError, KeyMissingError):  # `show` and `verify` report it
         return run.status, {}
-    word = ORPHANED if found.orphaned else "answered" if found.answered else run.status
+    word = ORPHANED if found.orphaned else ANSWERED if found.answered else run.status
     return word, found._asdict()
 
 
@@ -54,26 +60,40 @@ def page(
     *,
     behind: Position | None = None,
     limit: int,
-    orphans: bool = False,
+    statuses: Collection[str] = (),
 ) -> Page:
     """A page of the runs that match, proved. What others add or delete meanwhile moves no run.
 
-    With `orphans`, of those that are running only the ones that nobody executes.
+    With `statuses`, only runs that are shown with one of these.
     """
     found: list[RunInfo] = []
     more = True
     while more and len(found) <= limit:
         read = page_of_runs(cp.core, where, behind=behind, limit=limit + 1)
-        found += [run for run in read if not orphans or is_orphan_or_stopped(cp, run)]
+        found += [run for run in read if is_listed(cp, run, statuses)]
         more = len(read) > limit
         behind = place_of(read[-1]) if read else behind
     last = place_of(found[limit - 1]) if len(found) > limit else None
     return Page(proved(cp.core, found[:limit]), last)
 
 
-def is_orphan_or_stopped(cp: SyncCheckpointer, run: RunInfo) -> bool:
-    """Whether no living process executes a run."""
-    return run.status != Status.RUNNING or doing(cp, run)[0] == ORPHANED
+def recorded(statuses: Collection[str]) -> list[str]:
+    """The statuses that a store knows, given those that are shown."""
+    words = (Status.RUNNING.value if one in UNDER_WAY else one for one in statuses)
+    return list(dict.fromkeys(words))
+
+
+def is_listed(cp: SyncCheckpointer, run: RunInfo, statuses: Collection[str]) -> bool:
+    """Whether a run with one of these recorded statuses is shown with one of them."""
+    if run.status != Status.RUNNING or tells_nothing_apart(statuses):
+        return True
+    word = doing(cp, run)[0]
+    return (word if word in UNDER_WAY else run.status) in statuses
+
+
+def tells_nothing_apart(statuses: Collection[str]) -> bool:
+    """Whether the recorded statuses decide alone which runs are listed under these."""
+    return len({*UNDER_WAY}.intersection(statuses)) in (0, len(UNDER_WAY))
 
 
 def place_of(run: RunInfo) -> Position:

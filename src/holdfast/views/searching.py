@@ -1,6 +1,7 @@
 """Which runs somebody wants to see: filters, a text to search for, and pages that stay in place."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, Self
@@ -8,7 +9,7 @@ from typing import Any, Final, NamedTuple, Self
 from holdfast.checkpoint import RunInfo, to_micros
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.engine.holding.lease import Holder
-from holdfast.engine.holding.observing import standing_of
+from holdfast.engine.holding.observing import is_here, standing_of
 from holdfast.errors import InvalidIdError
 from holdfast.heads import Position, RunHead, label_text
 from holdfast.model import Entry, Status, check_id
@@ -17,17 +18,16 @@ from holdfast.operations.reading import outages_named
 from holdfast.retention import parse_age
 from holdfast.store import PAGE, RunFilter
 from holdfast.views.commands import Commands
-from holdfast.views.runs import doing
+from holdfast.views.runs import ANSWERED, ORPHANED, doing, recorded
 
 STATUSES: Final = tuple(each.value for each in Status if each != Status.DELETED)
-ORPHANED: Final = "orphaned"
-"""Not a status in the store: a run is under way, and nobody executes it."""
 
 SEARCHED: Final = 2000
 """How many of the newest runs are looked through for a text that is no name."""
 
-UNDER_WAY: Final = 1000
-"""How many of the newest runs under way are looked at for those that nobody executes."""
+LOOKED_AT: Final = 1000
+"""How many of the newest runs under way are looked at for those that nobody executes. Older ones
+are listed and counted as running."""
 
 
 Listed = tuple[RunHead, Entry]
@@ -44,7 +44,7 @@ def age(text: str) -> timedelta | None:
 class Query(NamedTuple):
     """Which runs are wanted: what the URL of a list says. Empty texts want any."""
 
-    status: str = ""  # one of `STATUSES`, or `ORPHANED`
+    status: str = ""  # one of `STATUSES`, `ORPHANED` or `ANSWERED`
     flow: str = ""
     thread: str = ""
     owner: str = ""
@@ -58,7 +58,7 @@ class Query(NamedTuple):
     def parse(cls, given: Mapping[str, str]) -> Self:
         """What these parameters of a URL say. What is no filter is passed by."""
         texts = {name: given.get(name, "").strip() for name in cls._fields}
-        status = texts["status"] if texts["status"] in (*STATUSES, ORPHANED) else ""
+        status = texts["status"] if texts["status"] in (*STATUSES, ORPHANED, ANSWERED) else ""
         name, _, value = texts["label"].partition("=")
         return cls(
             status=status,
@@ -94,9 +94,8 @@ class Query(NamedTuple):
     def filter(self, *, any_status: bool = False) -> RunFilter:
         """As the store takes it, without the text to search for."""
         begin = self.begin
-        status = Status.RUNNING.value if self.status == ORPHANED else self.status
         return RunFilter(
-            status=None if any_status else status or None,
+            status=None if any_status or not self.status else recorded([self.status])[0],
             flow=self.flow or None,
             thread=self.thread or None,
             owner=self.owner or None,
@@ -153,8 +152,7 @@ class Found(NamedTuple):
 
     runs: list[RunInfo]
     positions: list[Position]  # of these runs
-    counts: dict[str, int]  # of all that match but for the status, by status
-    orphans: int  # among those that are running
+    counts: dict[str, int]  # of all that match but for the status, by what they are shown as
     first: int  # the number of the first run of the page, among all that match; 1 is the newest
     total: int  # that match
     more: bool  # whether there are older ones
@@ -174,50 +172,57 @@ def find(
         return _Search(cp, query).find(limit, before, after)
 
 
+def count(cp: SyncCheckpointer, query: Query) -> dict[str, int]:
+    """How many runs match but for the status and the text, by what they are shown as."""
+    with outages_named():
+        return _Search(cp, query).counts()
+
+
 class _Search:
     def __init__(self, cp: SyncCheckpointer, query: Query) -> None:
         self._cp = cp
         self._store = cp.store
         self._query = query
         self._limited: int | None = None
+        self._left = self._nobodys()
 
     def find(self, limit: int, before: Position | None, after: Position | None) -> Found:
-        query, where = self._query, self._query.filter()
-        orphans = self._orphans()
+        query = self._query
         if query.q:
             matching = self._searched()
-            counts = _by_status(matching)
-            if query.status == ORPHANED:
-                wanted = {row.run for row, _ in orphans}
-                matching = [each for each in matching if each[0].run in wanted]
-            elif query.status:
-                matching = [each for each in matching if each[0].status == query.status]
-        elif query.status == ORPHANED:
-            matching, counts = orphans, self._store.counts(query.filter(any_status=True))
+            counts = dict(Counter(self._word(row) for row, _ in matching))
+            if query.status:
+                matching = [each for each in matching if self._word(each[0]) == query.status]
+        elif query.status in (ORPHANED, ANSWERED):
+            matching = [each for word, each in self._left.values() if word == query.status]
+            counts = self.counts()
         else:
-            counts = self._store.counts(query.filter(any_status=True))
+            counts = self.counts()
             total = sum(n for status, n in counts.items() if query.status in ("", status))
-            page, first = self._page(where, total, limit, before, after)
-            return self._found(page[:limit], counts, orphans, first, total, len(page) > limit)
+            page, first = self._page(total, limit, before, after)
+            return self._found(page[:limit], counts, first, total, len(page) > limit)
         start = _place(matching, limit, before, after)
         page = matching[start : start + limit]
         more = len(matching) > start + limit
-        return self._found(page, counts, orphans, start + 1, len(matching), more)
+        return self._found(page, counts, start + 1, len(matching), more)
+
+    def counts(self) -> dict[str, int]:
+        """How many match but for the status, by what they are shown as."""
+        counts = self._store.counts(self._query.filter(any_status=True))
+        left = Counter(word for word, _ in self._left.values())
+        running = counts.pop(Status.RUNNING.value, 0) - left.total()
+        return counts | dict(left) | ({Status.RUNNING.value: running} if running > 0 else {})
+
+    def _word(self, row: RunHead) -> str:
+        return self._left[row.run][0] if row.run in self._left else row.status
 
     def _found(
-        self,
-        page: Sequence[Listed],
-        counts: dict[str, int],
-        orphans: Sequence[Listed],
-        first: int,
-        total: int,
-        more: bool,
+        self, page: Sequence[Listed], counts: dict[str, int], first: int, total: int, more: bool
     ) -> Found:
         return Found(
             proved(self._cp.core, infos(self._cp.core, page)),
             [row.position for row, _ in page],
             counts,
-            len(orphans),
             first if page else 0,
             total,
             more,
@@ -225,46 +230,47 @@ class _Search:
         )
 
     def _page(
-        self,
-        where: RunFilter,
-        total: int,
-        limit: int,
-        before: Position | None,
-        after: Position | None,
+        self, total: int, limit: int, before: Position | None, after: Position | None
     ) -> tuple[list[Listed], int]:
-        """A page, with one more run if there are older ones, and the number of its first run."""
+        """A page, with more runs if there are older ones, and the number of its first run."""
+        where = self._query.filter()
+        hidden = self._left if self._query.status == Status.RUNNING else {}
+
+        def shown(found: list[Listed]) -> list[Listed]:
+            return [each for each in found if each[0].run not in hidden]
+
+        most = limit + len(hidden)
         if after is not None:
-            newer = _newer(self._store.listed, self._store.counts, where, after, limit)
+            newer = shown(_newer(self._store.listed, self._store.counts, where, after, most))
             if len(newer) < limit:
-                return self._store.listed(where, limit=limit + 1), 1
+                return shown(self._store.listed(where, limit=most + 1)), 1
             page = newer[-limit:]
             before = (page[0][0].opened, page[0][0].run + "\0")
         if before is None:
-            return self._store.listed(where, limit=limit + 1), 1
-        page = self._store.listed(where, before=before, limit=limit + 1)
+            return shown(self._store.listed(where, limit=most + 1)), 1
+        page = shown(self._store.listed(where, before=before, limit=most + 1))
         older = sum(self._store.counts(where._replace(until=before[0])).values())
         same = where._replace(since=max(before[0], where.since or 0), until=before[0] + 1)
-        tied = self._store.listed(same, before=before)
-        return page, max(1, total - older - len(tied) + 1)
+        older += len(self._store.listed(same, before=before))
+        older -= sum(row.position < before for _, (row, _) in hidden.values())
+        return page, max(1, total - older + 1)
 
-    def _orphans(self) -> list[Listed]:
-        """The runs under way that nobody executes, among the newest of them."""
+    def _nobodys(self) -> dict[str, tuple[str, Listed]]:
+        """The runs under way that nobody executes, among the newest, and what they are shown as."""
+        core = self._cp.core
         where = self._query.filter()._replace(status=Status.RUNNING.value)
-        listed = self._store.listed(where, limit=UNDER_WAY)
-        dead: dict[str | None, bool] = {}
-        found: list[Listed] = []
-        for each in listed:
-            holder = each[0].holder
+        dead: dict[Holder, bool] = {}  # processes elsewhere, each of which is looked up once
+        found: dict[str, tuple[str, Listed]] = {}
+        for each in self._store.listed(where, limit=LOOKED_AT):
+            row, holder = each[0], Holder.parse(each[0].holder)
             if holder is None:  # it was left, or answered: only its journal says it
-                (run,) = infos(self._cp.core, [each])
-                if doing(self._cp, run)[0] == ORPHANED:
-                    found.append(each)
-                continue
-            if holder not in dead:
-                standing = standing_of(self._cp.core, Holder.parse(holder), "", bury=False)
-                dead[holder] = standing.why is not None
-            if dead[holder]:
-                found.append(each)
+                word, _ = doing(self._cp, infos(core, [each])[0])
+            else:
+                if holder not in dead or is_here(core, holder):
+                    dead[holder] = standing_of(core, holder, row.run, bury=False).why is not None
+                word = ORPHANED if dead[holder] else row.status
+            if word in (ORPHANED, ANSWERED):
+                found[row.run] = word, each
         return found
 
     def _searched(self) -> list[Listed]:
@@ -310,13 +316,6 @@ def _pages(
         before = page[-1][0].position
 
 
-def _by_status(found: Sequence[Listed]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for row, _ in found:
-        counts[row.status] = counts.get(row.status, 0) + 1
-    return counts
-
-
 def _place(
     found: Sequence[Listed], limit: int, before: Position | None, after: Position | None
 ) -> int:
@@ -340,7 +339,7 @@ def _newer(
     Stores list from the newest run on, so this looks for a time before which there are enough.
     """
     since, span = after[0], 1_000_000
-    most = PAGE
+    most = max(PAGE, 2 * limit)
     last = 1 << 62
     near = where._replace(since=max(since, where.since or since))
     low, high = since, last

@@ -33,6 +33,8 @@ def at(run_id: str, *parts: str) -> str:
         (("--children",), {"children": "true"}),
         (("--status=paused", "--status=failed"), {"status": ["paused", "failed"]}),
         (("--status=orphaned", "--status=failed"), {"status": ["orphaned", "failed"]}),
+        (("--status=running",), {"status": "running"}),
+        (("--status=answered",), {"status": "answered"}),
         (("--flow=etl",), {"flow": "etl"}),
         (("--owner=ann",), {"owner": "ann"}),
         (("--thread=t",), {"thread": "t"}),

@@ -63,12 +63,18 @@ def standing_of(core: Core, holder: Holder | None, run: str, *, bury: bool = Tru
     if holder is None:
         return Standing(None, "released")
     presence = process_of(core).known_presence(core)
-    if presence is not None and presence.had(holder.nonce):
+    if presence is not None and is_here(core, holder):
         held = presence.is_opening(run) or presence.find(run) is not None
         return Standing(holder, None if held else "released")
     if holder.slot < 0 or not core.journals.store.shared:
         return Standing(holder, "died")  # only one process can use the store, and that is we
     return _judged(core, holder, bury)
+
+
+def is_here(core: Core, holder: Holder) -> bool:
+    """Whether it is this process, which knows of each of its runs whether it holds it still."""
+    presence = process_of(core).known_presence(core)
+    return presence is not None and presence.had(holder.nonce)
 
 
 def refuse_if_held(core: Core, head: Entry) -> Why:

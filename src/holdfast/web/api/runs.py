@@ -9,7 +9,7 @@ from typing import Any, Final
 from holdfast.checkpoint import RunInfo
 from holdfast.codec.redaction import redacted
 from holdfast.heads import Position, label_text
-from holdfast.model import Status, check_id
+from holdfast.model import check_id
 from holdfast.operations.listing import STATUSES, matching
 from holdfast.views import run as one_run
 from holdfast.views import runs
@@ -62,7 +62,9 @@ def _position(cursor: str) -> Position:
 _FILTERS: Final[tuple[Field, ...]] = (
     text("prefix", "Only runs whose id begins with this.", default=""),
     several(
-        "status", {"enum": [*STATUSES, runs.ORPHANED]}, "Only runs with one of these statuses."
+        "status",
+        {"enum": [*STATUSES, runs.ORPHANED, runs.ANSWERED]},
+        "Only runs with one of these statuses.",
     ),
     text("flow", "Only runs of this flow."),
     identity("thread", "Only runs of this thread."),
@@ -103,13 +105,13 @@ def list_runs(
 
     `next` is the address of the following page, or null. Paging is stable: runs that are added or
     deleted meanwhile make no other appear twice, or not at all. Each run is as
-    `holdfast runs --json` prints it. Runs whose process is dead are `orphaned`, and are counted as
-    running: that is their recorded status.
+    `holdfast runs --json` prints it. Runs under way that nobody executes are listed under
+    `orphaned`, or under `answered` if they got the answer that they waited for, and only the others
+    under `running`. Yet `counts` are by recorded status, and that of all these is `running`.
     """
     cp = call.site.cp
-    orphans = runs.ORPHANED in status and Status.RUNNING not in status
     where = matching(
-        [Status.RUNNING if one == runs.ORPHANED else one for one in status] or None,
+        runs.recorded(status) or None,
         flow,
         thread,
         owner,
@@ -120,7 +122,7 @@ def list_runs(
         roots=not children,
         prefix=prefix,
     )
-    page = runs.page(cp, where, behind=after, limit=limit, orphans=orphans)
+    page = runs.page(cp, where, behind=after, limit=limit, statuses=status)
     found: dict[str, Any] = {
         "runs": [runs.document(cp, one) for one in page.runs],
         "next": None if page.last is None else call.url(after=f"{page.last[0]}-{page.last[1]}"),

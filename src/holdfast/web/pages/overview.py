@@ -16,9 +16,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.model import check_id
-from holdfast.views import continuing, health, recent, statistics, words
+from holdfast.views import continuing, health, recent, searching, statistics, words
 from holdfast.views.present import present, recent_flows
 from holdfast.views.recent import Recent
+from holdfast.views.searching import Query
 from holdfast.views.statistics import WINDOWS, Window
 from holdfast.web.rendering import page
 from holdfast.web.site import Site
@@ -87,7 +88,7 @@ def part(request: Request) -> Response:
 
 def _counts(site: Site, window: Window, flow: str | None, *, full: bool) -> dict[str, Any]:
     def ask() -> dict[str, int]:
-        return site.cp.count_runs(flow=flow, roots=True)
+        return searching.count(site.cp, Query(flow=flow or ""))
 
     return {"counts": site.kept.get(("counts", flow), _SHORT, ask)}
 

@@ -18,7 +18,8 @@ from holdfast.model import Status
 from holdfast.views import words
 from holdfast.views.histograms import histogram
 from holdfast.views.rows import Row, row_of
-from holdfast.views.searching import ORPHANED, Found, Query, find, to_position, to_text
+from holdfast.views.runs import ANSWERED, ORPHANED, UNDER_WAY
+from holdfast.views.searching import Found, Query, find, to_position, to_text
 from holdfast.views.shapes import strip
 from holdfast.web.rendering import page, with_query
 from holdfast.web.site import Site
@@ -36,7 +37,7 @@ _TABS: Final = (
     Status.COMPLETED.value,
     Status.CANCELLED.value,
 )
-_RARE: Final = (Status.SUBMITTED.value, Status.OPEN.value)  # a tab if there are any
+_RARE: Final = (ANSWERED, Status.SUBMITTED.value, Status.OPEN.value)  # a tab if there are any
 _AGES: Final = {"": "any time", "1h": "1 h", "24h": "24 h", "7d": "7 days", "30d": "30 days"}
 _PIECES: Final = {
     "earlier": "more",
@@ -122,7 +123,7 @@ def news(request: Request) -> Response:
 
 
 def _newer(site: Site, query: Query, newest: Position | None) -> int:
-    if query.q or query.status == ORPHANED:
+    if query.q or query.status in UNDER_WAY:
         found = find(site.cp, query, SHOWN)
         return sum(newest is None or place > newest for place in found.positions)
     where = query.filter()
@@ -172,12 +173,12 @@ def _ages(query: Query) -> dict[str, str]:
 
 
 def _tabs(query: Query, found: Found) -> list[Tab]:
-    counts = found.counts | {ORPHANED: found.orphans}
+    counts = found.counts
     named = [*_TABS, *(each for each in _RARE if counts.get(each) or query.status == each)]
     return [
         Tab(
             name.capitalize() if name else "All",
-            sum(found.counts.values()) if not name else counts.get(name, 0),
+            sum(counts.values()) if not name else counts.get(name, 0),
             with_query("/runs", query.parameters(status=name)),
             query.status == name,
             bool(name in ("failed", ORPHANED) and counts.get(name)),
