@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ import pytest
 
 import holdfast as hf
 from holdfast.engine.run import execute
+from holdfast.events import RunCancelled
 from holdfast.model import FROM_OUTSIDE, Entry
 from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.sqlite.store import SQLiteStore
-from holdfast.workflow import Retry, ask, parallel, sleep, step, workflow
+from holdfast.workflow import Retry, Workflow, ask, parallel, sleep, step, workflow
 from tests.engine.test_recovering import in_loop
 from tests.waiting import wait_until
 
@@ -40,6 +41,24 @@ async def trip() -> int:
 @workflow
 async def approved() -> bool:
     yes, _ = await parallel(ask("Go?", returns=bool, name="go"), book(1))
+    return bool(yes)
+
+
+@step
+def note(n: int) -> int:
+    return n
+
+
+@workflow
+async def nap() -> int:
+    await note(1)
+    await sleep(3600)
+    return await note(2)
+
+
+@workflow
+async def asked() -> bool:
+    yes, _ = await parallel(ask("Go?", returns=bool, name="go"), note(1))
     return bool(yes)
 
 
@@ -116,6 +135,36 @@ def before_the_pause(monkeypatch: pytest.MonkeyPatch, path: Path) -> Meddle:
 
     monkeypatch.setattr(SQLiteStore, "append", meddled)
     return lambda *given: words.extend(given)
+
+
+@pytest.fixture
+def after_the_pause(monkeypatch: pytest.MonkeyPatch) -> Callable[..., asyncio.Future[None]]:
+    """Lets this process do something once the store has the pause, before the run hears of that."""
+    append = SQLiteStore.append
+    todo: list[Callable[[], object]] = []
+
+    def held_up(
+        self: SQLiteStore, entries: Sequence[Entry], behind: Behind = ANY_HEAD
+    ) -> list[bool]:
+        done = append(self, entries, behind)
+        if todo and any(entry.status == "paused" for entry in entries):
+            todo.pop()()
+            time.sleep(0.5)  # it looks, and decides
+        return done
+
+    def at_the_pause(do: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Future[None]:
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+
+        async def follow() -> None:
+            await do()
+            done.set_result(None)
+
+        todo.append(lambda: asyncio.run_coroutine_threadsafe(follow(), loop))
+        return done
+
+    monkeypatch.setattr(SQLiteStore, "append", held_up)
+    return at_the_pause
 
 
 def kinds(path: Path, run: str = RUN) -> list[str]:
@@ -229,3 +278,32 @@ async def test_no_step_begins_while_its_run_is_being_paused_for_a_timer(
             await engine.work(retried, until_idle=True)
     assert at_the_pause == ["first"]
     assert begun == ["first", "again"]
+
+
+@pytest.mark.parametrize("flow", [trip, nap, asked], ids=["undone", "a nap", "a question"])
+@in_loop
+async def test_a_run_is_cancelled_that_has_just_paused_in_the_same_process(
+    path: Path, after_the_pause: Callable[..., asyncio.Future[None]], flow: Workflow[[], Any]
+) -> None:
+    async with hf.Engine(path) as engine:
+        asked_to = after_the_pause(lambda: engine.cancel(RUN))
+        handle = await engine.submit(flow(), run_id=RUN)
+        await engine.work(flow, until_idle=True)
+        await asked_to
+        await engine.work(flow, until_idle=True)
+        assert await handle.status() == hf.Status.CANCELLED
+
+
+@in_loop
+async def test_a_run_that_goes_on_hears_that_it_was_cancelled_since_it_paused(
+    path: Path,
+    before_the_pause: Meddle,
+    after_the_pause: Callable[..., asyncio.Future[None]],
+) -> None:
+    before_the_pause("answer", RUN, "--with", "yes")
+    async with hf.Engine(path) as engine:
+        asked_to = after_the_pause(lambda: engine.cancel(RUN))
+        told = [event async for event in engine.stream(asked(), run_id=RUN)]
+        assert isinstance(told[-1], RunCancelled)
+        await asked_to
+        assert await engine.status(RUN) == hf.Status.CANCELLED

@@ -285,7 +285,12 @@ def _answerable(dialog: Dialog, head: Entry | None, question: str | None) -> Ent
 
 
 def _is_idle(core: Core, head: Entry) -> bool:
-    """Whether certainly nobody executes the run: it stopped, or its holder is dead."""
+    """Whether certainly nobody executes the run: it stopped, or its holder is dead.
+
+    One that says that it stopped has, even if its task has not: it goes on under a new claim only.
+    """
+    if head.status != Status.RUNNING:
+        return True
     presence = process_of(core).known_presence(core)
     if presence is not None and presence.is_executed(head.run):
         return False  # it may be about to be

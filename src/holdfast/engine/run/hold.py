@@ -23,6 +23,7 @@ from holdfast.errors import (
     ConflictError,
     EntriesLostError,
     LeaseLostError,
+    RunCancelledError,
     StoreError,
     StoreUnavailableError,
 )
@@ -281,6 +282,8 @@ class Hold:
             self.absorbed.append(entry)
         else:
             self._taken = f"another one wrote the {entry.kind} entry at {entry.seq}"
+            if entry.kind == Kind.CANCEL:  # we had stopped, or were declared dead
+                raise RunCancelledError(self.run)
             raise LeaseLostError(self.run, self._taken)
         self.last = self._durable = _place(entry)
 

@@ -105,7 +105,9 @@ class Run(Telling):
                 result = await self._work()
             self._warn_if_unsaved()
             return result
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, RunCancelledError) and not self.told_end:  # by another process
+                self.emit(ev.RunCancelled(self.run_id))
             self.leave()
             raise
         finally:
