@@ -137,6 +137,40 @@ async def test_the_runs_of_a_dead_process_are_finished_and_those_of_a_living_one
         assert await engine.orphans() == []
 
 
+@pytest.mark.parametrize("by", ["recover", "a worker"])
+@in_loop
+async def test_a_run_that_was_asked_to_pause_before_its_process_died_stays_paused(
+    url: str, by: str
+) -> None:
+    died = Stuck(url, lines=3)
+    async with hf.Engine(url) as engine:
+        await engine.pause("r1", reason="let me look")
+        died.kill()
+        if by == "recover":
+            assert await engine.recover(slow) == {"r0": 10, "r2": 30}
+        else:
+            await engine.work(slow, until_idle=True)
+        assert [await engine.status(f"r{n}") for n in range(3)] == [
+            "completed",
+            "paused",
+            "completed",
+        ]
+        assert await engine.recover(slow) == {}
+        assert await engine.resume("r1") == 20
+
+
+@in_loop
+async def test_a_graph_that_was_asked_to_pause_before_its_process_died_stays_paused(
+    url: str,
+) -> None:
+    died = Stuck(url, "graph")
+    async with hf.Engine(url) as engine:
+        await engine.pause("g")
+        died.kill()
+        assert await app.recover(store=url) == {}
+        assert await engine.status("g") == hf.Status.PAUSED
+
+
 @in_loop
 async def test_a_graph_is_recovered(url: str) -> None:
     Stuck(url, "graph").kill()

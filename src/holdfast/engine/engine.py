@@ -241,7 +241,9 @@ class Engine(Controls):
             return await recovery.recover(
                 core,
                 [flow.name for flow in flows] or self._launcher.flows.names,
-                partial(self._launcher.resume, core, flow=None, given={"wait": False}),
+                partial(
+                    self._launcher.resume, core, flow=None, given={"wait": False}, unasked=True
+                ),
                 wait=wait,
                 at_once=at_once,
                 progress=progress,

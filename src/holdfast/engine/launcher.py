@@ -148,6 +148,7 @@ class Launcher:
         *,
         listening: bool = False,
         in_worker: bool = False,
+        unasked: bool = False,
     ) -> Prepared | Recorded:
         """Resume a run, from another point or with another state if wanted."""
         if isinstance(run_id, Call):
@@ -166,7 +167,7 @@ class Launcher:
             self.flows.add(as_flow(flow))
         said: dict[str, Any] = {"wait": False, **self._defaults, **given}
         how = self.options(flow, cast("RunOptions", said), listening=listening)
-        how = how.but(in_worker=in_worker)
+        how = how.but(in_worker=in_worker, unasked=unasked or in_worker)
         wanted = Wanted(**{name: said[name] for name in Wanted._fields if name in said})
         if wanted != Wanted():
             wanted.check()

@@ -328,6 +328,18 @@ class History:
         asked = (*self._requests, *self.of(Kind.REQUEST))
         return "cancel" if any(self.meta(e).action == "cancel" for e in asked) else None
 
+    @property
+    def asked_to_pause(self) -> Entry | None:
+        """The request to pause that its last holder did not get to, unless it was resumed since."""
+        if self.ending:
+            return None
+        for entry in reversed((*reversed(self._requests), *self.telling)):
+            if entry.kind == Kind.CLAIM or entry.status != Status.RUNNING or asks_to_resume(entry):
+                break
+            if entry.kind == Kind.REQUEST and self.meta(entry).action == "pause":
+                return entry
+        return None
+
     def rolling_back(self) -> Entry | None:
         """The failure for which the run was being rolled back, if it was."""
         found = (e for e in reversed(self.of(Kind.FAIL)) if self.meta(e).of == "rollback")

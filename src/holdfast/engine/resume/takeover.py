@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final, NamedTuple, TypeVar
 
-from holdfast.codec.meta import HOLDER, Meta, dump_meta
+from holdfast.codec.meta import HOLDER, Meta, dump_meta, meta_text
 from holdfast.engine import events as ev
 from holdfast.engine.holding.lease import Holder
 from holdfast.engine.holding.observing import Why, refuse_if_held, standing
@@ -153,6 +153,14 @@ async def _consider(
         if deadlines.overdue(core, history):
             await drive(core, requests.apply_deadlines(core, run_id), options)
             return _Todo(look_again=True)
+        asked = history.asked_to_pause
+        if asked is not None and options.unasked and ours.parent_term is None:
+            pause = Draft(
+                Kind.PAUSE.value, Status.PAUSED.value, step=head.step, meta=meta_text(asked)
+            )
+            if await drive(core, append_at(core, run_id, head.seq, [pause]), options) is None:
+                return _Todo(look_again=True)
+            raise RunFinishedError(run_id, Status.PAUSED)  # until somebody resumes it
     waits = history.still_waits
     if waits and options.in_worker:
         return _Todo(wait=True)  # workers look at many
