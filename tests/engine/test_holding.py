@@ -30,7 +30,7 @@ from holdfast.kernel.tip import Tip
 from holdfast.model import Entry, Kind, Status, process_journal
 from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.sqlite.store import SQLiteStore
-from holdfast.workflow import ask, step, workflow
+from holdfast.workflow import Workflow, ask, parallel, step, workflow
 from tests.engine.test_recovering import Stuck, in_loop, slow
 from tests.faults import FakeClock
 from tests.waiting import PATIENCE, bounded, exit_code, wait_until
@@ -383,6 +383,54 @@ async def test_a_run_that_was_left_is_free_here_before_the_journal_says_so(tmp_p
         store.may_land.set()
         assert [orphan.run_id for orphan in found] == ["r"]
     store.close()
+
+
+BEGUN = {"a": threading.Event(), "b": threading.Event()}
+MAY_END = {"a": threading.Event(), "b": threading.Event()}
+
+
+@step
+def wait_in_thread(name: str) -> None:
+    BEGUN[name].set()
+    assert MAY_END[name].wait(60)
+
+
+@workflow
+async def inner(name: str) -> None:
+    await wait_in_thread(name)
+
+
+@workflow
+async def middle() -> None:
+    await parallel(inner("a"), inner("b"))
+
+
+@workflow
+async def outer() -> None:
+    await parallel(middle(), inner("a"))
+
+
+@pytest.mark.parametrize(("flow", "child"), [(middle, "r//inner"), (outer, "r//middle//inner")])
+@in_loop
+async def test_a_run_is_not_released_before_the_steps_of_its_child_runs_have_ended(
+    url: str, flow: Workflow[[], None], child: str
+) -> None:
+    for event in (*BEGUN.values(), *MAY_END.values()):
+        event.clear()
+    async with hf.Engine(url) as engine:
+        core = engine.checkpointer.core
+        run = asyncio.create_task(engine.run(flow(), run_id="r"))
+        for begun in BEGUN.values():
+            assert await asyncio.to_thread(begun.wait, 60)
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+        MAY_END["a"].set()
+        await released(core, child)  # what can be released is
+        head = core.journals.store.last("r")
+        assert head is not None
+        assert head.kind != Kind.RELEASE
+        MAY_END["b"].set()
+        await released(core)
 
 
 @in_loop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -65,7 +65,7 @@ class Presence:
         self._runs: dict[str, Run] = {}
         self._claiming: dict[object, str] = {}
         self._opening: dict[object, str] = {}
-        self._ending: dict[str, Sequence[Ending]] = {}  # of runs that were left
+        self._ending: dict[str, Collection[Ending]] = {}  # of runs that were left
         self._offers: dict[object, Offer] = {}  # of the workers here
         self.permits: dict[str, object] = {}  # that they hold, or are about to: by whom
         self._claims = threading.Lock()  # of those who begin to claim
@@ -103,7 +103,7 @@ class Presence:
 
     def is_ending(self, run_id: str) -> bool:
         """Whether steps of a run that was left have not ended yet."""
-        if all(one.done() for one in self._ending.get(run_id, ())):
+        if all(one.done() for one in tuple(self._ending.get(run_id, ()))):
             self._ending.pop(run_id, None)
             return False
         return True
@@ -111,7 +111,8 @@ class Presence:
     async def wait_for_the_end(self, run_id: str) -> None:
         """Wait for steps of a run that was left on this event loop: they were cancelled."""
         loop = asyncio.get_running_loop()
-        tasks = [one for one in self._ending.get(run_id, ()) if isinstance(one, asyncio.Task)]
+        ending = tuple(self._ending.get(run_id, ()))
+        tasks = [one for one in ending if isinstance(one, asyncio.Task)]
         here = [task for task in tasks if task.get_loop() is loop]
         if here:
             await asyncio.wait(here, timeout=_PATIENCE)
@@ -334,14 +335,16 @@ class Presence:
 
     # --- runs that were left
 
-    def leave(self, run: Run, facts: Mapping[str, Any], ending: Sequence[Ending]) -> None:
+    def leave(self, run: Run, facts: Mapping[str, Any], ending: Collection[Ending]) -> None:
         """Say in the run's journal that it is not executed any more, once its steps have ended.
 
+        `ending` may grow until all of it has ended: child runs leave their steps when they stop.
         Takes no lock: a finalizer may call it.
         """
-        if ending:
+        under_way = [one for one in tuple(ending) if not one.done()]
+        if under_way:
             self._ending[run.run_id] = ending
-            for one in ending:
+            for one in under_way:
                 one.add_done_callback(lambda _: self._bell.put(None))
         lease = run.hold.lease
         if lease is not None and not lease.lost:

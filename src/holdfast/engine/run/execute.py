@@ -226,8 +226,15 @@ class Steps:
         del self._run, self.attempts._run, self.attempts.reading  # noqa: SLF001 - our own
 
     def outlived(self, ending: Iterable[Ending]) -> None:
-        """These were stopped and have not ended, in this run or in a child run."""
-        self.attempts.ending.update(ending)
+        """These were stopped and have not ended, in this run or in a child run.
+
+        The runs above it may have been left before: none is free until they have ended.
+        """
+        stopped, run = tuple(ending), self._run
+        self.attempts.ending.update(stopped)
+        while (above := run.parent) is not None:
+            above.steps.attempts.ending.update(stopped)
+            run = above
 
     def _fits_here(self, task: Task) -> bool:
         """Whether it needs no task of its own.

@@ -143,7 +143,8 @@ class Run(Telling):
         if tip is not None:
             left.remember(tip.digest, cut_short)
         facts = {"cut_short": cut_short} if cut_short else {}
-        self.hold.presence.leave(self, facts, self.steps.drop())
+        self.steps.drop()
+        self.hold.presence.leave(self, facts, self.steps.attempts.ending)
 
     def take_place_of(self, earlier: Run) -> None:
         """Replace a run that had to go back: for its callers it is the same run."""
