@@ -24,6 +24,7 @@ from holdfast.engine.holding.here import Process, _watch_lease, process_of, simu
 from holdfast.engine.holding.lease import Lease
 from holdfast.engine.holding.presence import Presence
 from holdfast.engine.holding.process import Identity, this_process
+from holdfast.engine.run import threads
 from holdfast.kernel.core import Core
 from holdfast.kernel.draft import Draft
 from holdfast.kernel.tip import Tip
@@ -410,10 +411,10 @@ async def outer() -> None:
     await parallel(middle(), inner("a"))
 
 
-@pytest.mark.parametrize(("flow", "child"), [(middle, "r//inner"), (outer, "r//middle//inner")])
+@pytest.mark.parametrize("flow", [middle, outer])
 @in_loop
 async def test_a_run_is_not_released_before_the_steps_of_its_child_runs_have_ended(
-    url: str, flow: Workflow[[], None], child: str
+    url: str, flow: Workflow[[], None]
 ) -> None:
     for event in (*BEGUN.values(), *MAY_END.values()):
         event.clear()
@@ -425,12 +426,45 @@ async def test_a_run_is_not_released_before_the_steps_of_its_child_runs_have_end
         run.cancel()
         await asyncio.gather(run, return_exceptions=True)
         MAY_END["a"].set()
-        await released(core, child)  # what can be released is
+        async with executed(engine, "later") as later:
+            later.cancel()
+            await released(core, "later")
         head = core.journals.store.last("r")
         assert head is not None
         assert head.kind != Kind.RELEASE
         MAY_END["b"].set()
         await released(core)
+
+
+@in_loop
+async def test_a_run_is_not_released_while_a_thread_is_about_to_begin_its_step(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, may_begin, real = threading.Event(), threading.Event(), threads._Call.execute
+
+    def slow_to_begin(self: threads._Call) -> None:
+        taken.set()
+        assert may_begin.wait(60)
+        real(self)
+
+    BEGUN["a"].clear()
+    MAY_END["a"].set()
+    async with hf.Engine(url) as engine:
+        core = engine.checkpointer.core
+        monkeypatch.setattr(threads._Call, "execute", slow_to_begin)
+        run = asyncio.create_task(engine.run(inner("a"), run_id="r"))
+        assert await asyncio.to_thread(taken.wait, 60)
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+        async with executed(engine, "later") as later:
+            later.cancel()
+            await released(core, "later")
+        head = core.journals.store.last("r")
+        assert head is not None
+        assert head.kind != Kind.RELEASE
+        may_begin.set()
+        await released(core)
+        assert BEGUN["a"].is_set()
 
 
 @in_loop

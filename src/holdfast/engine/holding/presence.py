@@ -338,7 +338,7 @@ class Presence:
     def leave(self, run: Run, facts: Mapping[str, Any], ending: Collection[Ending]) -> None:
         """Say in the run's journal that it is not executed any more, once its steps have ended.
 
-        `ending` may grow until all of it has ended: child runs leave their steps when they stop.
+        `ending` may grow until all of it has ended: child runs drop their steps when they stop.
         Takes no lock: a finalizer may call it.
         """
         under_way = [one for one in tuple(ending) if not one.done()]

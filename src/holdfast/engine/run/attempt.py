@@ -52,7 +52,10 @@ class Attempts:
         self._epoch = epoch
         self.may_block = run.options.blocking and run.options.timeout is None
         self.under_way: dict[str, StepInfo | None] = {}  # begun, not recorded yet; None: a child
-        self.ending: set[Ending] = set()  # threads, and what was dropped
+        self._of, above = run.run_id, run.parent
+        # Threads, and what was dropped, of which run. Child runs share it with the runs above them:
+        # none of them is free before all have ended.
+        self.ending: dict[Ending, str] = {} if above is None else above.steps.attempts.ending
         self.reading = Reading(run)
         self._broken: dict[str, int] = {}  # by step: how often its executor broke under it
 
@@ -124,7 +127,9 @@ class Attempts:
             finally:
                 CURRENT_STEP.reset(token)
         if task.policy.executor is None:
-            value = await threads().call(self._call_on(None, task, info))
+            over: Future[None] = Future()
+            call = self._call_on(None, task, info, over)
+            value = await threads().call(call, begins=partial(self.outlives, over))
         else:
             value = await self._run.options.executors.call(
                 task.policy.executor,
@@ -137,28 +142,48 @@ class Attempts:
         info.check_used(value)
         return value
 
-    def _call_on(self, executor: Executor | None, task: Task, info: StepInfo) -> Callable[[], Any]:
-        """What to call in a thread of ours, or on an executor, which may be another process."""
+    def _call_on(
+        self,
+        executor: Executor | None,
+        task: Task,
+        info: StepInfo,
+        over: Future[None] | None = None,
+    ) -> Callable[[], Any]:
+        """What to call in a thread of ours, or on an executor, which may be another process.
+
+        In a thread, `over` says when it has ended.
+        """
         assert task.fn is not None
         shared = executor is None or isinstance(executor, ThreadPoolExecutor)
         fn = task.fn if shared else portable(task.fn)
         call = partial(carried, call_in_step, info, fn, *task.args, **task.kwargs)
         if not shared:
             return call
-        return partial(contextvars.copy_context().run, in_thread, partial(self._noted, call))
+        noted = partial(self._noted, call, over or Future())
+        return partial(contextvars.copy_context().run, in_thread, noted)
+
+    def outlives(self, ending: Ending) -> None:
+        """Something of this run may outlive it. From any thread."""
+        self.ending[ending] = self._of
+
+    @property
+    def outlived_by(self) -> list[Ending]:
+        """What of this run has not ended."""
+        return [
+            one for one, run in tuple(self.ending.items()) if run == self._of and not one.done()
+        ]
 
     def _until_done(self, future: Future[Any]) -> None:
-        self.ending.add(future)
-        future.add_done_callback(self.ending.discard)
+        self.outlives(future)
+        future.add_done_callback(lambda over: self.ending.pop(over, None))
 
-    def _noted(self, call: Callable[[], Any]) -> Any:
+    def _noted(self, call: Callable[[], Any], over: Future[None]) -> Any:
         """Call a function in a thread, which can't be stopped; others must know when it has ended."""
-        over: Future[None] = Future()
-        self.ending.add(over)
+        self.outlives(over)
         try:
             return call()
         finally:
-            self.ending.discard(over)
+            self.ending.pop(over, None)
             over.set_result(None)
 
     def count_break(self, task: Task, broke: ExecutorBrokeError) -> Exception | None:

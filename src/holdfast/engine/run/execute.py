@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -193,7 +193,7 @@ class Steps:
         spawned.add_done_callback(_retrieve)
         del self._running[spawned]
         self.attempts.under_way.pop(key, None)
-        self.outlived([spawned])
+        self.attempts.outlives(spawned)
         return True
 
     def hold_back(self) -> None:
@@ -217,24 +217,13 @@ class Steps:
         """The run stops here, whatever is under way; returns what needs time to stop."""
         for spawned in self._running:
             spawned.cancel()
-        self.outlived(self._running)
+            self.attempts.outlives(spawned)
         self._running.clear()
-        return [one for one in tuple(self.attempts.ending) if not one.done()]
+        return self.attempts.outlived_by
 
     def let_go(self) -> None:
         """The run is over, and nothing is under way: see `ending.let_go`."""
         del self._run, self.attempts._run, self.attempts.reading  # noqa: SLF001 - our own
-
-    def outlived(self, ending: Iterable[Ending]) -> None:
-        """These were stopped and have not ended, in this run or in a child run.
-
-        The runs above it may have been left before: none is free until they have ended.
-        """
-        stopped, run = tuple(ending), self._run
-        self.attempts.ending.update(stopped)
-        while (above := run.parent) is not None:
-            above.steps.attempts.ending.update(stopped)
-            run = above
 
     def _fits_here(self, task: Task) -> bool:
         """Whether it needs no task of its own.

@@ -116,7 +116,6 @@ class Run(Telling):
             ends_later = self.steps.drop()
             if parent is not None:
                 parent.children.discard(self)
-                parent.steps.outlived(ends_later)
             self.program.close()
             for child in self.children:
                 self.hold.presence.forget(child)

@@ -39,12 +39,13 @@ class Threads:
         self._pooled: set[_Worker] = set()  # in a thread of the pool, if only for a call given up
         self._pool = ThreadPoolExecutor(limit, "holdfast-step")
 
-    async def call(self, fn: Callable[[], Any]) -> Any:
+    async def call(self, fn: Callable[[], Any], begins: Callable[[], object] = object) -> Any:
         """What the function returns or raises. If this is cancelled, its thread is given up.
 
+        `begins` is called first, unless that comes too late for the function to be called at all.
         Raises `RuntimeError` if no thread can be started.
         """
-        call = _Call(fn)
+        call = _Call(fn, begins)
         with self._lock:
             try:
                 self._waiting.append(call)
@@ -84,6 +85,7 @@ class Threads:
         with self._lock:
             if worker in self._working and self._waiting:
                 worker.call = self._waiting.popleft()
+                worker.call.begins()  # with the lock: who gives it up knows whether it has begun
             else:
                 worker.call = None
                 self._leave(worker)
@@ -117,8 +119,9 @@ class _Worker:
 class _Call:
     """A function to be called, and who waits for what it returns."""
 
-    def __init__(self, fn: Callable[[], Any]) -> None:
+    def __init__(self, fn: Callable[[], Any], begins: Callable[[], object]) -> None:
         self._fn = fn
+        self.begins = begins
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self._loop.create_future()
 
