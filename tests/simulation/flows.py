@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 
 import holdfast as hf
-from holdfast.workflow import Retry, ask, parallel, step, workflow
+from holdfast.workflow import Retry, ask, parallel, sleep, step, workflow
 from tests.simulation.world import CRASHES, WORLD
 
 _ONCE = Retry(attempts=1, crashes=CRASHES)
@@ -100,4 +100,20 @@ async def verdict(lengths: list[float]) -> int:
     return sum(done)
 
 
-FLOWS = (chain, fan, saga, talk, family, house, verdict)
+@workflow
+async def rest(lengths: list[float]) -> int:
+    """A sleep and a question beside steps: a worker leaves the run meanwhile."""
+    _, _, *done = await parallel(
+        sleep(20), ask("Rested?", returns=bool, name="rested"), *[act(each) for each in lengths]
+    )
+    return sum(each or 0 for each in done) + await act(lengths[-1])
+
+
+@workflow
+async def crew(lengths: list[float]) -> int:
+    """A child run that rests, beside one that does not."""
+    rested, chained = await parallel(rest(lengths), chain(lengths))
+    return rested + chained
+
+
+FLOWS = (chain, fan, saga, talk, family, house, verdict, rest, crew)

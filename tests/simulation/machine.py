@@ -29,7 +29,7 @@ from holdfast.heads import Position, RunHead
 from holdfast.kernel.core import Core, Op, Settings
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.writer import Writer
-from holdfast.model import Entry
+from holdfast.model import Entry, Status
 from holdfast.seams import Clock, Entropy
 from holdfast.store import ANY_HEAD, PAGE, Behind, RunFilter
 from holdfast.stores.memory import MemoryStore
@@ -154,8 +154,12 @@ class SharedStore(MemoryStore):
         self.outage: str | None = None  # "before": calls do nothing; "after": no reply comes
         self.calls = 0
         self.triggers: dict[int, Callable[[], object]] = {}  # what happens at which call
+        self.at_pauses: list[Callable[[], object]] = []  # what happens when runs pause
 
     def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
+        if self.at_pauses and any(entry.status == Status.PAUSED for entry in entries):
+            self.at_pauses.pop()()
+            self._world.loop.run_others(self._process, 40)
         self._reach(writes=True)
         won = super().append(entries, behind)
         self._replied(self._world.appended(self._process, entries, won))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import takewhile
@@ -18,7 +18,7 @@ from holdfast.engine.holding.slots import Beat, Seen, Slot
 from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History
 from holdfast.engine.run import hold
-from holdfast.engine.run.execute import Steps
+from holdfast.engine.run.loop import Run
 from holdfast.errors import LeaseLostError
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core
@@ -113,12 +113,11 @@ def counts_every_claim_as_a_death(patch: Patch) -> None:
 
 
 def releases_runs_whose_steps_have_not_ended(patch: Patch) -> None:
-    def drop(self: Steps) -> list[Any]:
-        really(self)
-        return []
+    def leave(self: Presence, run: Run, facts: Mapping[str, Any], ending: object) -> None:
+        really(self, run, facts, ())
 
-    really = Steps.drop
-    patch.setattr(Steps, "drop", drop)
+    really = Presence.leave
+    patch.setattr(Presence, "leave", leave)
 
 
 def believes_a_beat_whose_reply_was_lost(patch: Patch) -> None:

@@ -12,6 +12,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final, NamedTuple
 
+from holdfast.engine import launch
 from holdfast.engine.effects import Call
 from holdfast.errors import HoldfastError, RunActiveError, RunExistsError, RunPausedError
 from holdfast.model import Status
@@ -65,6 +66,8 @@ class Job(NamedTuple):
             "family": each + 1,
             "house": 2 * each + 1,
             "verdict": each,
+            "rest": each + 1,
+            "crew": 2 * each + 1,
         }.get(self.flow.name)
 
 
@@ -206,6 +209,29 @@ class Schedule:
             take = partial(self._spawn, machine, partial(self._force, self.jobs[0]))
             self.loop.call_later(number * 4 + draw.uniform(0, 4), take)
 
+    def shifts(self) -> None:
+        """Workers execute runs that rest now and then, and leave them meanwhile."""
+        draw = self.random
+        for number in range(draw.choice((1, 2, 2, 3))):
+            self._add(f"p{number}", draw.choice("ab"))
+        for number in range(draw.choice((1, 1, 2))):
+            flow = draw.choice((flows.rest, flows.rest, flows.crew, flows.saga))
+            self.jobs.append(Job(f"r{number}", flow, self._lengths()))
+            self._spawn(self.machines[0], partial(self._submit, self.jobs[-1]))
+        for machine in self.machines:
+            self._spawn(machine, partial(self._toil, machine))
+        asks = (self._cancel, self._pause, self._answer, self._answer, self._answer, self._resume)
+        for _ in range(draw.choice((1, 2, 3, 4))):
+            do = partial(draw.choice(asks), draw.choice(self.jobs))
+            happen = partial(self._spawn, draw.choice(self.machines), do)
+            if draw.random() < 0.7:
+                at_pauses = draw.choice(self.machines).store.at_pauses
+                at_pauses.append(partial(_as_nobody, happen))
+            else:
+                self._plan(happen, draw.choice(self.machines), calls=90)
+        for _ in range(draw.choice((0, 0, 1, 2))):
+            self._plan(self._hazard(), draw.choice(self.machines), calls=90)
+
     def _begin_one(
         self, among: Sequence[Any] = _FLOWS, lengths: list[float] | None = None
     ) -> Machine:
@@ -268,6 +294,22 @@ class Schedule:
             self.world.violate(f"can't run {job.run}: {error}")
         else:
             self._check_result(job, found)
+
+    async def _submit(self, job: Job) -> None:
+        await self._engine.submit(job.call(), run_id=job.run)
+
+    async def _toil(self, machine: Machine) -> None:
+        """Execute what is there, as a worker would."""
+        while True:
+            for job in self.jobs:
+                self._spawn(machine, partial(self._work, job))
+            await asyncio.sleep(self.loop.random.choice((2.0, 4.0, 8.0)))
+
+    async def _work(self, job: Job) -> None:
+        engine = self._engine
+        with engine._opened.use() as core:
+            found = engine._launcher.resume(core, job.run, None, {"wait": False}, in_worker=True)
+            await launch.execute(await found)
 
     async def _resume(self, job: Job) -> None:
         await self._engine.resume(job.run)
@@ -358,7 +400,12 @@ class Schedule:
             self.world.tell(f"PAUSE {machine.name} for {seconds} s")
             self.loop.pause(machine.process)
             self._trouble(machine, seconds)
-            self.loop.call_later(seconds, partial(self.loop.unpause, machine.process))
+            self.loop.call_later(seconds, partial(self._wake, machine, self.loop.now))
+
+    def _wake(self, machine: Machine, since: float) -> None:
+        self.loop.unpause(machine.process)
+        if self.world.dropped.get(machine.process, -1.0) >= since:
+            self.world.dropped[machine.process] = self.loop.now  # it happens now
 
     def cut_off(self, machine: Machine, seconds: float, how: str) -> None:
         """The process can't reach the store."""
@@ -431,6 +478,10 @@ class Schedule:
                 seen = self.world.runs.get(job.run)
                 if seen is None or not seen.status:  # nobody came to begin it
                     await _caught(self.world, partial(self._run, job))
+                elif (
+                    seen.status in (Status.SUBMITTED, Status.PAUSED) and job.run not in self.stopped
+                ):
+                    await _caught(self.world, partial(self._work, job))
                 elif self._is_given_up(job) or job.run in self.stopped:
                     await _caught(self.world, partial(self._resume, job))
             if all(self._has_ended(job) for job in self.jobs):
@@ -490,6 +541,7 @@ _EMPHASES: Final[tuple[Emphasis, ...]] = (
     Schedule.anything, Schedule.anything, Schedule.anything, Schedule.silence, Schedule.silence,
     Schedule.silence, Schedule.race, Schedule.race, Schedule.contest, Schedule.contest,
     Schedule.blackout, Schedule.tug_of_war, Schedule.deafness, Schedule.abandonment,
+    Schedule.shifts,
 )  # fmt: skip
 
 

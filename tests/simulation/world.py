@@ -241,8 +241,10 @@ class World:
         if entry.kind in FROM_OUTSIDE:
             seen.status = entry.status
             return
-        if entry.kind in _HOLDS:
+        if entry.kind in _HOLDS and entry.status == Status.RUNNING:
             self._took(process, entry, seen)
+        elif entry.kind == Kind.OPEN:
+            pass  # it is submitted: for workers
         elif entry.kind in (Kind.CANCEL, Kind.PAUSE) and (held is None or self._is_gone(held)):
             pass  # nobody executes it: whoever asks for it may end or pause it
         elif held is None or held.process is not process:
