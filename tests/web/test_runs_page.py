@@ -316,6 +316,39 @@ def test_what_nobody_executes_is_not_running(tmp_path: Path, client: TestClient)
             assert asked["counts"] == {"running": 4}, "the recorded status of all of them"
 
 
+@step(outputs="claimed.txt")
+def write() -> None:
+    Path("claimed.txt").write_text("here")
+
+
+@workflow
+async def writes() -> None:
+    await write()
+
+
+def test_a_claim_looks_verified_only_once_it_is(
+    tmp_path: Path, cp: SyncCheckpointer, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    hf.Engine(tmp_path / "runs.db").run_sync(writes(), run_id="w")
+
+    def sign(path: str) -> tuple[str, ...]:
+        found = re.findall(r'class="(\w+)"[^>]*><i class="ev"', client.get(path).text)
+        return tuple(found)
+
+    places = ("/rows?id=w", "/runs/w/evidence", "/runs/w?step=write")
+    told = "not checked yet"
+    for path in places:
+        assert set(sign(path)) == {"new"}, path
+        assert told in client.get(path).text.lower(), path
+    for sees in ("ok", "bad"):
+        CliRunner().invoke(holdfast, ["verify", "w", f"--store={tmp_path / 'runs.db'}"])
+        for path in places:
+            assert set(sign(path)[:1]) == {sees}, path
+            assert told not in client.get(path).text.lower(), path
+        (tmp_path / "claimed.txt").unlink(missing_ok=True)
+
+
 def test_pages_of_running_runs_pass_by_what_nobody_executes(
     tmp_path: Path, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ from holdfast.cli import _show
 from holdfast.codec.ascii_json import plain
 from holdfast.codec.summaries import for_people
 from holdfast.views import words
-from holdfast.views.claims import Claims, ShownClaim
+from holdfast.views.claims import Claims, ShownClaim, said
 from holdfast.views.outcome import Failure, Outcome
 
 _ONE_LINE: Final = 68  # characters of a value that is shown behind its name
@@ -60,7 +60,7 @@ def draw_claims(claimed: Claims, *, full: bool) -> None:
     if not claimed.in_force:
         return
     _show.say()
-    counts = ", ".join(f"{n:,} {_said(status)}" for status, n in claimed.counts.items())
+    counts = ", ".join(f"{n:,} {said(status)}" for status, n in claimed.counts.items())
     _show.show(_show.cell("evidence  ", "bold").add(counts))
     shown = claimed.in_force if full else claimed.in_force[:_CLAIMS]
     for one in shown:
@@ -78,7 +78,3 @@ def _claim(one: ShownClaim) -> str:
     found = one.history[0]
     reason = f", {found.reason}" if found.reason and one.status != "verified" else ""
     return f"{step}{one.description} (checked {words.ago(found.at)}{reason})"
-
-
-def _said(status: str) -> str:
-    return "not checked yet" if status == "pending" else status

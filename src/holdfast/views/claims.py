@@ -21,6 +21,9 @@ from holdfast.model import Entry, Kind, verdict_journal
 from holdfast.operations.reading import newest_readable
 from holdfast.views.legible import Text, legible, text_of
 
+NOT_CHECKED: Final = "not checked yet"
+"""What pages and commands say of a claim that has no verdict."""
+
 CLAIMS: Final = 300
 """Claims that are shown: those that failed first."""
 
@@ -92,6 +95,11 @@ class Claims(NamedTuple):
             }
             for one in self.in_force
         ]
+
+
+def said(status: str) -> str:
+    """The status of a claim, in words."""
+    return NOT_CHECKED if status == VerificationStatus.PENDING else status
 
 
 NONE: Final = Claims([], [], {}, 0, False)

@@ -15,9 +15,11 @@ from holdfast.codec.meta import Meta
 from holdfast.codec.redaction import redacted
 from holdfast.errors import CheckpointCorruptedError, KeyMissingError
 from holdfast.errors.base import one_line
+from holdfast.evidence.verdicts import VerificationStatus
 from holdfast.kernel.pages import pass_by
 from holdfast.model import Entry, Kind, Status, verdict_journal
 from holdfast.views import runs, words
+from holdfast.views.claims import NOT_CHECKED
 from holdfast.views.pauses import pause_of
 from holdfast.views.shapes import Shape, shape_of
 
@@ -39,11 +41,22 @@ class Claims(NamedTuple):
     """The checkpoints of a run that something was claimed with, as far as they were looked at."""
 
     made: int
-    refuted: int  # of them, by the last recorded verdict
+    verified: int  # of them, by the last recorded verdict
+    refuted: int
+
+    @property
+    def unchecked(self) -> int:
+        """How many have no verdict yet."""
+        return self.made - self.verified - self.refuted
 
     def __str__(self) -> str:
-        text = words.plural(self.made, "checkpoint") + " with claims"
-        return f"{text}, {self.refuted:,} not verified" if self.refuted else text
+        numbers = {
+            "verified": self.verified,
+            "not verified": self.refuted,
+            NOT_CHECKED: self.unchecked,
+        }
+        found = [f"{number:,} {what}" for what, number in numbers.items() if number]
+        return f"{words.plural(self.made, 'checkpoint')} with claims: {', '.join(found)}"
 
 
 class Row(NamedTuple):
@@ -199,7 +212,8 @@ def _claims(cp: SyncCheckpointer, run_id: str, shape: Shape) -> Claims | None:
             match each:
                 case [int(seq), str(digest), str(status)] if digests.get(seq) == digest:
                     known.setdefault(seq, status)
-    return Claims(len(digests), sum(status != "verified" for status in known.values()))
+    verified = sum(status == VerificationStatus.VERIFIED for status in known.values())
+    return Claims(len(digests), verified, len(known) - verified)
 
 
 def _value(cp: SyncCheckpointer, entry: Entry | None) -> dict[str, Any]:

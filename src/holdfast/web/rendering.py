@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from holdfast import __version__
 from holdfast.checkpoint import to_datetime
 from holdfast.codec.redaction import redacted
-from holdfast.views import words
+from holdfast.views import claims, words
 from holdfast.views.commands import PLACEHOLDER
 from holdfast.web.site import Site
 
@@ -83,6 +83,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters["chip"] = lambda word: CHIPS.get(word, "can")
+    made.filters["said"] = claims.said
     made.filters["iso"] = _iso
     made.filters["absolute"] = _absolute
     made.filters["relative"] = _relative
