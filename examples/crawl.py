@@ -27,6 +27,7 @@ from urllib.request import urlopen
 import holdfast as hf
 from holdfast.workflow import for_each, step, workflow
 
+PORT = 8899  # of the small site: always the same, since pages are known by their address
 PAGES = Path("pages")
 LINK = re.compile(r'href="([^"#]+)')
 
@@ -98,10 +99,10 @@ def main() -> None:
     with ExitStack() as stack:
         start = options.start
         if start is None:
-            server = stack.enter_context(ThreadingHTTPServer(("127.0.0.1", 8765), SmallSite))
+            server = stack.enter_context(ThreadingHTTPServer(("127.0.0.1", PORT), SmallSite))
             threading.Thread(target=server.serve_forever, daemon=True).start()
             stack.callback(server.shutdown)
-            start = "http://127.0.0.1:8765/"
+            start = f"http://127.0.0.1:{PORT}/"
         engine = hf.Engine(options.store)
         call = crawl(start, options.depth)
         run_id = f"crawl {start.replace('//', '/')}"  # only the ids of child runs hold "//"

@@ -4,9 +4,8 @@
     python examples/dask_harbours.py --kill        # kills one of them in the midst of its work
     python -m dask_harbours --scheduler tcp://host:8786 --store postgresql://user:password@host/db
 
-It needs the extra `dask`. Kill it and start it again: nothing that was finished is
-computed again. The last line uses a cluster of yours, where workers must be able to import
-dask_harbours: see docs/guides/dask.md. What it shows:
+It needs the extra `dask`. Kill it and start it again: nothing that was finished is computed again.
+The last line uses a cluster of yours, where workers must be able to import dask_harbours: see docs/guides/dask.md. What it shows:
 
 * one run per harbour, executed by whichever worker is free; when a worker dies, Dask gives its runs
   to another, which continues them after their last recorded step;

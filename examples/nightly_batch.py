@@ -4,8 +4,8 @@
     python examples/nightly_batch.py               # kill it at any time and start it again
     python examples/nightly_batch.py --store postgresql://user:password@host/database
 
-Without `--store` it uses SQLite, in nightly.db; PostgreSQL needs the extra `postgres`
-and lets any machine resume where another died. What it shows:
+Without `--store` it uses SQLite, in nightly.db; PostgreSQL needs the extra `postgres` and lets any
+machine resume where another died. What it shows:
 
 * one run a night, named after the day: cron may start it as often as it likes;
 * batches side by side, each booked by `commit=` in one transaction with its checkpoint: no

@@ -20,6 +20,7 @@ import psycopg
 import pytest
 
 import holdfast as hf
+from holdfast.cli import ui
 from holdfast.seams import new_id
 from tests.effort import EFFORT
 from tests.examples.example import ROOT, Example
@@ -155,6 +156,11 @@ def test_the_harbours_are_computed_though_processes_are_killed(tmp_path: Path, k
     with hf.SyncCheckpointer(tmp_path / "harbours.db") as cp:
         assert [info.status for info in cp.runs()] == ["completed"] * 10
         assert all(cp.verify(info.run_id).ok for info in cp.runs())
+
+
+def test_the_crawl_of_its_own_site_does_not_need_the_port_of_the_ui() -> None:
+    (port,) = (option for option in ui.command.params if option.name == "port")
+    assert run_path(str(ROOT / "examples" / "crawl.py"))["PORT"] != port.default
 
 
 def new_database() -> str:
