@@ -60,7 +60,7 @@ def test_an_answered_run_continues_here(
     client: TestClient, cp: hf.SyncCheckpointer, store: Path
 ) -> None:
     flows.execute(store, lambda: flows.digest(["a"]), "digest-1")
-    assert "This process executes it" in client.get("/inbox").text
+    assert "The server of this page executes it" in client.get("/inbox").text
     post(client, "/runs/digest-1/answer", question="ask", answer="true")
     wait_until(lambda: status(cp, "digest-1") == "completed")
 

@@ -105,7 +105,7 @@ def test_a_fork_is_made_with_an_edited_state(visit: Visits, writable: Served, st
 def test_the_inbox_remembers_who_answers(visit: Visits, writable: Served) -> None:
     page = visit("/inbox?run=digest-1&question=ask", of=writable)
     page.get_by_label("Your name").fill("zoe")
-    page.get_by_role("button", name="Reject").click()
+    page.get_by_role("button", name="No", exact=True).click()
     says(page, "Answered: the run continues here.")
     expect(page.get_by_role("link", name="digest-1")).to_have_count(0)
     page.get_by_role("link", name="Mine").click()
@@ -113,7 +113,7 @@ def test_the_inbox_remembers_who_answers(visit: Visits, writable: Served) -> Non
     expect(page.get_by_role("link", name="refund-1")).to_have_count(0)
     page.get_by_role("link", name="digest-2").first.click()
     expect(page.get_by_label("Your name")).to_have_value("zoe")
-    page.get_by_role("button", name="Approve").click()
+    page.get_by_role("button", name="Yes", exact=True).click()
     says(page, "Answered: the run continues here.")
     page.goto("/inbox?state=done")
     expect(page.locator(".done")).to_contain_text("zoe")

@@ -180,7 +180,7 @@ def shown(site: Site, question: Question, beside: list[Question] | None = None) 
 def _yes_no(decision: Field | None) -> tuple[str, str] | None:
     if decision is None:
         return None
-    approves = decision.name.rpartition(".")[2] in (forms.ROOT, "approve", "approved")
+    approves = decision.name.rpartition(".")[2] in ("approve", "approved")
     return ("Approve", "Reject") if approves else ("Yes", "No")
 
 
