@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import holdfast as hf
 from holdfast.cli import _bulk
 from holdfast.cli._exits import Exit
+from holdfast.views import words
 from tests.cli.conftest import Cli
 
 CARDS = """
@@ -187,3 +189,15 @@ def test_doctor_groups_orphans_by_flow(cli: Cli, monkeypatch: pytest.MonkeyPatch
         if one["what"] == "orphan"
     ]
     assert len(each) == 20, "programs get every one"
+
+
+def test_sizes_say_what_they_are(cli: Cli) -> None:
+    path = Path(".holdfast/holdfast.db")
+    with hf.SyncCheckpointer(path) as cp:
+        cp.save("run", {"n": 1})
+    found = re.search(r"1 checkpoint; their states take (\d+) B, the file (.*)", cli("doctor").out)
+    assert found is not None
+    assert found[2] == words.size(path.stat().st_size)
+    stats = cli("stats").out
+    assert f"states, as stored     {found[1]} B" in stats
+    assert "states, each in full" in stats

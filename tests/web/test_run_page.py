@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 import holdfast as hf
 from holdfast import SyncCheckpointer
 from holdfast.graph import END, Graph
+from holdfast.views import words
 from holdfast.views.axis import axis_of
 from holdfast.views.rows import row_of
 from holdfast.views.runs import of_id
@@ -30,6 +31,16 @@ from holdfast.workflow import Retry, ask, for_each, step, workflow
 from tests.web import small_flows
 
 TABS = ("timeline", "graph", "state", "evidence", "journal", "forks")
+
+
+def test_a_run_has_the_same_size_in_the_list_and_on_its_page(
+    cp: hf.SyncCheckpointer, client: TestClient
+) -> None:
+    for number in range(3):
+        cp.save("r", {"n": number, "text": "always the same" * 40}, step="s")
+    stored = words.size(cp.stats("r").stored_bytes)
+    assert f"{stored} stored" in client.get("/runs/r").text
+    assert f"<td>{stored}</td>" in client.get("/runs").text
 
 
 @pytest.mark.parametrize("tab", TABS)

@@ -66,9 +66,13 @@ def command(
             ("runs", f"{found['runs']:,}"),
             *((f"  {status}", f"{count:,}") for status, count in sorted(found["statuses"].items())),
             ("checkpoints", f"{found['checkpoints']:,}"),
-            ("states, whole", words.size(found["state_bytes"])),
-            ("as stored", words.size(found["stored_bytes"])),
-            *([("saved", f"{100 * saved / found['state_bytes']:.1f} %")] if saved > 0 else []),
+            ("states, each in full", words.size(found["state_bytes"])),
+            ("states, as stored", words.size(found["stored_bytes"])),
+            *(
+                [("deltas and compression save", f"{100 * saved / found['state_bytes']:.1f} %")]
+                if saved > 0
+                else []
+            ),
             ("oldest", words.moment(found["oldest"])),
             ("newest", words.moment(found["newest"])),
         ]

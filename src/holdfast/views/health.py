@@ -3,6 +3,7 @@
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -300,7 +301,9 @@ def _amount(cp: SyncCheckpointer) -> Iterator[Finding]:
     totals = cp.stats()
     number = sum(cp.count_runs().values())  # also of those that have no checkpoint yet
     counts = (words.plural(number, "run"), words.plural(totals.checkpoints, "checkpoint"))
-    found = ", ".join((*counts, words.size(totals.stored_bytes)))
+    found = f"{', '.join(counts)}; their states take {words.size(totals.stored_bytes)}"
+    file = _file_size(cp)
+    found += f", the file {words.size(file)}" if file else ""
     if totals.checkpoints > _MANY_CHECKPOINTS or totals.stored_bytes > _MANY_BYTES:
         yield Finding(
             "size",
@@ -312,3 +315,14 @@ def _amount(cp: SyncCheckpointer) -> Iterator[Finding]:
         )
     else:
         yield Finding("size", "ok", found)
+
+
+def _file_size(cp: SyncCheckpointer) -> int:
+    """Bytes of a store that is one file, with SQLite's log; 0 for any other."""
+    path = local_path(cp.store.url)
+    if path is None or not path.is_file():
+        return 0
+    size = path.stat().st_size
+    with suppress(FileNotFoundError):
+        size += path.with_name(f"{path.name}-wal").stat().st_size
+    return size

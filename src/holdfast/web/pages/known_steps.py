@@ -40,11 +40,6 @@ class KnownSteps:
         return sum(one.took or 0.0 for one in self.steps.executions if one.kind == "step")
 
     @cached_property
-    def size(self) -> int:
-        """The bytes of their results, or of the states after them."""
-        return sum(one.size for one in self.steps.executions)
-
-    @cached_property
     def finished_axis(self) -> Axis:
         """The axis of a run in which nothing is under way."""
         return axis_of(self.steps, self.steps.last, orphaned=False)

@@ -83,7 +83,7 @@ def header_of(site: Site, shown: ShownRun) -> dict[str, Any]:
         "why": _why(site, shown, pause),
         "until": None if pause is None or pause.why != "timer" else pause.until,
         "worked": known.worked,
-        "bytes": known.size,
+        "stored": site.cp.stats(info.run_id).stored_bytes,
     }
 
 
