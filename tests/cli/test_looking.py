@@ -255,11 +255,67 @@ def test_show_tells_what_one_step_did(cli: Cli, cp: hf.SyncCheckpointer) -> None
     assert "attempt 2 completed" in out
     assert '"try 2"' in out
     assert '"charged": 7' in out
-    assert "charge #2  completed" in out
+    assert "charge#2   completed" in out
     told = cli("show", "pay-1", "--step", "charge#2", "--json").json
     assert (told["status"], told["result"]) == ("completed", {"charged": 8})
     assert cli("show", "pay-1", "--step", "refund").code == Exit.NOT_FOUND
     assert cli("show", "pay-1", "--step", "charge", "--at", "first").code == Exit.USAGE
+
+
+def test_the_executions_of_a_step_are_listed_in_their_order_and_named_as_elsewhere(
+    cli: Cli, cp: hf.SyncCheckpointer
+) -> None:
+    @step(retry=Retry(2, backoff=0.0))
+    def work(n: int) -> int:
+        if n == 3 and hf.current_step().attempt == 1:
+            raise ConnectionError("away")
+        return n
+
+    @workflow
+    async def loop() -> None:
+        for n in range(1, 12):
+            await work(n)
+
+    hf.Engine(cp.store).run_sync(loop(), run_id="loop-1")
+    out = cli("show", "loop-1", "--step", "work").out
+    listed = [line.split()[0] for line in out.partition("EXECUTION")[2].splitlines()[1:12]]
+    assert listed == ["work", *(f"work#{n}" for n in range(2, 12))]
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (True, "true"),
+        ("a red one", '"a red one"'),
+        ({"password": "hunter2", "n": 1}, '"n": 1'),
+        ("x" * 200, f'"{"x" * 58}…'),
+        ("x" * 20_000, "<20.0 KB>"),
+        (b"x" * 999, '"<bytes, 999 B>"'),
+    ],
+)
+def test_what_was_answered_is_shown_with_who_answered(
+    cli: Cli, cp: hf.SyncCheckpointer, answer: Any, told: str
+) -> None:
+    @workflow
+    async def asking() -> Any:
+        return await ask("Publish?", name="publish")
+
+    with hf.Engine(cp.store) as engine:
+        with pytest.raises(hf.RunPausedError):
+            engine.run_sync(asking(), run_id="a")
+        engine.answer_sync("a", answer, by="ann")
+    (line,) = (one for one in cli("show", "a").out.splitlines() if "answered publish" in one)
+    assert told in line
+    assert line.endswith("by ann")
+    assert "hunter2" not in line
+    detail = cli("show", "a", "--step", "publish")
+    assert "answered by ann" in detail.out
+    assert "\nanswer\n" in detail.out
+    found = cli("show", "a", "--step", "publish", "--json").json
+    assert (found["status"], found["answer"]["by"]) == ("answered", "ann")
+    if not isinstance(answer, bytes | dict):
+        assert found["answer"]["value"] == answer
+    assert "hunter2" not in f"{detail.out}{found['answer']}"
 
 
 def test_a_node_inside_parallel_branches_is_named_like_any_other(

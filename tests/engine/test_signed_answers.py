@@ -90,7 +90,7 @@ def test_an_answer_counts_if_the_person_who_was_asked_signed_it(
     engine.answer_sync("run", True, sign=ANN)
     assert engine.resume_sync("run") == "1.0"
     assert done == ["1.0"]
-    assert notes(cp) == ["signed by ann"]
+    assert notes(cp) == ["true, signed by ann"]
     attested = hf.check_attestation(cp.attest("run", sign=BOB), TRUSTED)
     (answer,) = attested.statement["predicate"]["answers"]
     assert (answer["step"], answer["by"], answer["signed"]) == ("may", "ann", True)
@@ -174,7 +174,7 @@ def test_without_trusted_keys_a_signature_is_recorded_and_nothing_is_demanded(
         with pytest.raises(hf.RunPausedError):
             engine.run_sync(release("1.0"), run_id="run")
         engine.answer_sync("run", True, sign=ANN)
-        assert notes(cp) == ["by ann, signed (not checked)"]
+        assert notes(cp) == ["true by ann, signed (not checked)"]
         assert engine.resume_sync("run") == "1.0"
 
 
@@ -253,7 +253,7 @@ def test_what_a_repair_keeps_of_a_signed_answer_still_counts(
         assert engine.run_sync(site(), run_id="run", resume=True) is True
         assert page.exists()
         assert "rollback" in [moment.kind for moment in cp.timeline("run")]
-        assert set(notes(cp)) == {"signed by ann"}
+        assert set(notes(cp)) == {"true, signed by ann"}
 
 
 @pytest.mark.parametrize("given", [Decimal("1.50"), {3, 1, 2}, {"a": [1, None, "é"]}, b"\x00"])
@@ -283,4 +283,4 @@ def test_a_pipeline_keeps_waiting_for_a_signed_answer(cp: hf.SyncCheckpointer) -
             engine.resume_sync("run")
         engine.answer_sync("run", "yes", sign=ANN)
         engine.resume_sync("run")
-        assert [note for note in notes(cp) if "signed by" in note] == ["signed by ann"]
+        assert [note for note in notes(cp) if "signed by" in note] == ['"yes", signed by ann']

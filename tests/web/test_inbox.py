@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def test_an_approval_is_recorded_with_who_gave_it(
     sent = {"question": "approve", "answer__approved": "true", "answer__comment": "sorry"}
     answer = post(writing, "/runs/refund-1/answer", **sent)
     assert (answer.status_code, answer.headers["location"]) == (303, "/runs/refund-1")
-    assert recorded(cp, "refund-1") == ["by ann"]
+    assert recorded(cp, "refund-1") == ['{"approved": true, "comment": "sorry"} by ann']
     with hf.Engine(store) as engine:
         assert engine.resume_sync("refund-1", flow=flows.refund) == "True sorry"
 
@@ -72,7 +73,7 @@ def test_the_same_answer_sent_twice_is_one(
     for _ in range(2):
         answer = post(writing, "/runs/digest-1/answer", question="ask", answer="true")
         assert answer.status_code == 303
-    assert recorded(cp, "digest-1") == ["by ann"]
+    assert recorded(cp, "digest-1") == ["true by ann"]
     other = post(writing, "/runs/digest-1/answer", question="ask", answer="false")
     assert other.status_code == 409
     assert "was answered already, by &#39;ann&#39;" in other.text
@@ -100,7 +101,7 @@ def test_a_token_says_who_answers_whatever_the_form_says(
     client.headers["authorization"] = "Bearer correct-horse-battery-staple"
     assert "Recorded as <b>bob</b>" in client.get("/inbox").text
     post(client, "/runs/digest-1/answer", question="ask", answer="true", by="eve")
-    assert recorded(cp, "digest-1") == ["by bob"]
+    assert recorded(cp, "digest-1") == ["true by bob"]
 
 
 SHIPPING = {
@@ -172,7 +173,7 @@ def test_an_overdue_question_says_what_becomes_of_it_and_can_be_settled(
     assert "<b>no</b> is recorded as its answer" in page
     assert 'name="answer"' not in page
     assert post(writing, "/runs/offer-1/do/deadline").status_code == 303
-    assert recorded(cp, "offer-1") == ["by deadline"]
+    assert recorded(cp, "offer-1") == ["false by deadline"]
     done = writing.get("/inbox?state=done").text
     assert "nobody in time: the default" in done
 
@@ -205,3 +206,13 @@ def test_markup_in_a_question_is_text(writing: TestClient, store: Path) -> None:
     page = writing.get("/inbox").text
     assert "<img" not in page
     assert "&lt;img src=x&gt;" in page
+
+
+def test_the_panel_of_a_question_says_what_was_answered(
+    writing: TestClient, cp: hf.SyncCheckpointer, store: Path
+) -> None:
+    flows.execute(store, flows.offer, "offer-1")
+    assert post(writing, "/runs/offer-1/do/deadline").status_code == 303
+    (asked,) = (one for one in cp.timeline("offer-1") if one.kind == "question")
+    panel = writing.get(f"/runs/offer-1?step={asked.step}").text
+    assert re.search(r"<h2>Answer</h2>\s*<pre[^>]*>false</pre>", panel)

@@ -45,13 +45,18 @@ def draw_step(detail: Detail, *, full: bool) -> None:
         titles = {"checkpoint": "state after it", "question": "question"}
         _show.say(titles.get(detail.kind, "result"), "bold")
         _show.print_laid_out(detail.value, most=None if full else _LINES)
+    if detail.answer is not None:
+        _show.say("answer", "bold")
+        _show.print_laid_out(detail.answer.value, most=None if full else _LINES)
     if len(detail.rounds) > 1:
         _draw_rounds(detail, full=full)
 
 
 def _draw_rounds(detail: Detail, *, full: bool) -> None:
-    """Each time that the step was executed, in a loop or for an item: problems first."""
-    rounds = sorted(detail.rounds, key=lambda one: (not one.is_problem, _by_number(one.name)))
+    """Each time that the step was executed, in a loop or for an item; of many, problems first."""
+    rounds = sorted(detail.rounds, key=lambda one: _by_number(one.name))
+    if len(rounds) > _ROUNDS and not full:
+        rounds.sort(key=lambda one: not one.is_problem)
     shown = rounds if full else rounds[:_ROUNDS]
     _show.say()
     _show.table(

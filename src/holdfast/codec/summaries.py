@@ -69,6 +69,11 @@ def size(count: int) -> str:
     return f"{count} B" if unit == "B" else f"{value:,.1f} {unit}"
 
 
+def shortened(text: str, most: int) -> str:
+    """As much of a text as fits, with `…` at its end if that is not all."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def pretty(value: Any) -> str:
     """A value for people: JSON of several lines, with summaries."""
     try:
@@ -121,7 +126,7 @@ def _of_data(name: str, data: Any) -> str:
     text = json.dumps(for_people(data), ensure_ascii=False)
     # A summary stands in a JSON text, where each double quote would have a backslash.
     text = text.replace('\\"', "'").replace('"', "'")
-    return f"{name[:_SHOWN]} {_cut(text, _SHOWN)}"
+    return f"{name[:_SHOWN]} {shortened(text, _SHOWN)}"
 
 
 def _pandas_frame(data: Any) -> str:
@@ -211,11 +216,11 @@ def _label(name: Any) -> str:
     if isinstance(name, dict):  # a tuple, for example
         name = next(iter(name.values()), "")
     text = name if isinstance(name, str) else json.dumps(name, ensure_ascii=False)
-    return _cut(text, _LONGEST)
+    return shortened(text, _LONGEST)
 
 
 def _word(dtype: Any) -> str:
-    return _cut(str(dtype), _LONGEST)
+    return shortened(str(dtype), _LONGEST)
 
 
 def _dtype(name: str) -> str:
@@ -231,10 +236,6 @@ def _dtype(name: str) -> str:
 
 def _shape(shape: Any) -> str:
     return " × ".join(format(int(dim), ",") for dim in shape[:8]) or "scalar"
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 _MALFORMED: Final = (

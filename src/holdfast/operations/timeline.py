@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 from holdfast.checkpoint import CheckpointInfo, to_datetime
 from holdfast.codec import readable
 from holdfast.codec.meta import SIGNED, Meta, plain_step
-from holdfast.codec.summaries import for_people
+from holdfast.codec.redaction import redacted
+from holdfast.codec.summaries import for_people, shortened, size
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import state_seq
@@ -25,6 +26,8 @@ from holdfast.store import PAGE
 
 _WAITS: Final = (Kind.OPEN, Kind.SLEEP, Kind.FAIL, Kind.PAUSE)
 
+_SAID: Final = 60  # characters of an answer
+_LARGE: Final = 10_000  # bytes of an answer of which only the size is told
 _WHY: Final = {"died": "its process died", "taken_over": "from a living process"}
 
 
@@ -208,13 +211,26 @@ def why_back(meta: Meta) -> str:
 
 
 def _answered(core: Core, entry: Entry, meta: Meta) -> str:
-    """Who gave an answer, and whether their signature says so."""
+    """What an answer is, who gave it, and whether their signature says so."""
     who = f"by {meta.by}" if meta.by else ""
     if wrong := answers.doubt(core, entry):
         return f"{who}, ignored: {wrong}".removeprefix(", ")
+    said = _said(core, entry)
     if answers.is_authentic(core, entry):
-        return f"signed {who}"
-    return f"{who}, signed (not checked)" if meta.fields.get(SIGNED) else who
+        return f"{said}, signed {who}".removeprefix(", ")
+    told = f"{said} {who}".strip()
+    return f"{told}, signed (not checked)" if meta.fields.get(SIGNED) else told
+
+
+def _said(core: Core, entry: Entry) -> str:
+    """An answer in a few words, without what looks like a secret; empty if it has no value."""
+    if entry.size > _LARGE:
+        return f"<{size(entry.size)}>"
+    if not entry.size:
+        return ""
+    key = entry.step or ""  # a question may itself be called a password
+    value = redacted({key: readable.to_json(_anything(core, entry))})[key]
+    return shortened(json.dumps(for_people(value), ensure_ascii=False), _SAID)
 
 
 def _signed(note: str, meta: Meta) -> str:

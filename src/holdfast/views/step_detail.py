@@ -10,10 +10,12 @@ from holdfast.checkpoint import RunInfo, to_datetime
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec import readable
 from holdfast.codec.meta import Meta
+from holdfast.codec.redaction import redacted
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.errors.base import meant
 from holdfast.integrations.langgraph import plain
 from holdfast.model import CARRY_STATE, Entry, Kind
+from holdfast.operations.answers import DEADLINE
 from holdfast.views import threads
 from holdfast.views.errors import NotFoundError
 from holdfast.views.steps import Attempt, Execution, Steps
@@ -48,6 +50,14 @@ class Claim(NamedTuple):
     description: str
 
 
+class Answer(NamedTuple):
+    """What a question was answered with."""
+
+    value: Any  # in JSON's form, without what looks like a secret
+    by: str | None  # None: nobody said who, or the deadline passed
+    at: datetime
+
+
 class Detail(NamedTuple):
     """All that is recorded about one execution of a step."""
 
@@ -62,6 +72,7 @@ class Detail(NamedTuple):
     rounds: list[Execution]  # of the same step, this one included
     damage: str = ""  # why something can't be shown
     before: int | None = None  # the seq of the state that it began with
+    answer: Answer | None = None
 
     def document(self) -> dict[str, Any]:
         """As `holdfast show --step --json` has it."""
@@ -75,6 +86,7 @@ class Detail(NamedTuple):
             "child": one.child,
             "attempts": [attempt._asdict() for attempt in self.attempts],
             "result": self.value,
+            "answer": None if self.answer is None else self.answer._asdict(),
             "outputs": [output._asdict() for output in self.outputs],
             "claims": [claim._asdict() for claim in self.claims],
             "rounds": len(self.rounds),
@@ -129,6 +141,7 @@ def detail_of(
         rounds,
         reading.damage,
         None if entry is None else entry.parent,
+        None if one.answer is None else reading.answer(one.key, one.answer),
     )
 
 
@@ -160,6 +173,14 @@ class _Reading:
         if entry is None:
             return None
         return to_datetime(entry.at), readable.to_json(self.value(seq))
+
+    def answer(self, question: str, seq: int) -> Answer | None:
+        entry = self.entry(seq)
+        if entry is None:
+            return None
+        by = Meta(entry).by
+        value = redacted({question: readable.to_json(self.value(seq))})[question]
+        return Answer(value, None if by == DEADLINE else by, to_datetime(entry.at))
 
 
 def _tried(reading: _Reading, number: int, attempt: Attempt) -> Tried:

@@ -38,7 +38,7 @@ def split_key(key: str) -> tuple[str, str]:
         return key, key
     first, _, rest = key.partition("/")
     group = first.partition("[")[0].partition("#")[0]
-    name = first.replace("#", " #") if not rest else f"{first} / {rest}"
+    name = f"{first} / {rest}" if rest else first
     return _plain(name), _plain(group)
 
 

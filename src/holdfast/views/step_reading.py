@@ -294,8 +294,9 @@ class StepReader:
         if meta.expired:
             note = "nobody answered in time"
         self._made[place] = self._made[place]._replace(
-            status="answered", end=entry.at, took=(entry.at - known[0].at) / 1e6, note=note
-        )
+            status="answered", end=entry.at, took=(entry.at - known[0].at) / 1e6, note=note,
+            answer=None if meta.expired or not entry.size else entry.seq,
+        )  # fmt: skip
 
     # --- the run as a whole
 

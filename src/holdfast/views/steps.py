@@ -38,6 +38,7 @@ class Execution(NamedTuple):
     note: str = ""  # what else is to be said
     due: int | None = None  # until when it waits
     kind: str = "step"  # or "question", "sleep", "damage"
+    answer: int | None = None  # the seq of the answer to a question
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:

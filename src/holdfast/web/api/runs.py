@@ -215,6 +215,7 @@ def run_timeline(
         child=maybe(TEXT),
         attempts=many({"type": "object"}),
         result=ANYTHING,
+        answer=maybe({"type": "object"}),
         outputs=many({"type": "object"}),
         claims=many({"type": "object"}),
         rounds=COUNT,
@@ -226,11 +227,15 @@ def run_timeline(
 def run_step(call: Call, run: RunInfo, step: str, at: int | None) -> dict[str, Any]:
     """Show what one step did: its attempts with tracebacks, its output and its result.
 
-    As `holdfast show --step --json` prints it. A result of more than 1 MB is null, and `cut` true.
+    As `holdfast show --step --json` prints it. A result or answer of more than 1 MB is null, and
+    `cut` true.
     """
     cp = call.site.cp
     document = detail_of(cp, run, steps_of(cp, run), step, at).document()
     document["result"], cut = capped(document["result"])
+    if document["answer"] is not None:
+        document["answer"]["value"], too_large = capped(document["answer"]["value"])
+        cut |= too_large
     return document | {"cut": cut}
 
 

@@ -50,6 +50,7 @@ class Drawer:
     log: Sequence[tuple[Any, str]]
     claims: Sequence[ShownClaim]
     question: dict[str, Any] | None
+    answer: Text | None
     rounds: Sequence[tuple[str, str, Execution]]  # path, chip
     command: str
 
@@ -81,6 +82,7 @@ def drawer_of(site: Site, run: ShownRun) -> Drawer | None:
         [(line.at, text_of(legible(line.value)).text) for line in detail.outputs[-_LOG:]],
         [claim for claim in _claims(site, run) if claim.seq == one.seq] if detail.claims else [],
         question,
+        None if detail.answer is None else text_of(legible(detail.answer.value)),
         _rounds(run, detail),
         _command(site, run, detail),
     )
