@@ -49,7 +49,9 @@ PERSON = {
     [
         ({}, ["{", '{"a": [1]}'], {"a": [1]}),
         ({"type": "string"}, ["text"], "text"),
-        ({"type": "string"}, [""], ""),
+        ({"type": "string"}, ["", "", "text"], "text"),
+        ({"type": "string"}, ["", '""'], ""),
+        ({"type": "string", "default": ""}, [""], ""),
         ({"type": "integer"}, ["1.5", "x", "7"], 7),
         ({"type": "number"}, ["1.5"], 1.5),
         ({"type": "boolean"}, ["what", "yes"], True),

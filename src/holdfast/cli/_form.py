@@ -10,6 +10,7 @@ from holdfast.cli._show import clean, to_json
 from holdfast.views.schemas import DEEPEST, kind_of, resolved
 
 _NOTHING: Final = object()
+_EMPTY: Final = '""'
 _NUMBERS: Final = {"integer": int, "number": float}
 
 
@@ -74,7 +75,9 @@ def _entered(kind: str | None, title: str, schema: Mapping[str, Any], *, require
         if optional and not text:
             return _NOTHING
         if kind == "string":
-            return text
+            if not text and "default" not in schema:  # a key pressed too early is no answer
+                raise click.BadParameter(f"type the text, or {_EMPTY} for an empty one")
+            return "" if text == _EMPTY else text
         try:
             return _NUMBERS[kind](text) if kind in _NUMBERS else json.loads(text)
         except (ValueError, RecursionError) as error:
