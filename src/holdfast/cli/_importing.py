@@ -8,7 +8,9 @@ from typing import Final
 
 import click
 
+from holdfast.cli import _show
 from holdfast.cli._exits import FailedError
+from holdfast.engine.holding.here import THIS
 from holdfast.errors import HoldfastError
 
 _NOT_THEIRS: Final = ("holdfast", "importlib", "_frozen_importlib")
@@ -18,8 +20,10 @@ _NOT_THEIRS: Final = ("holdfast", "importlib", "_frozen_importlib")
 def importing(where: str) -> Iterator[None]:
     """Import a module that was named `where`. What goes wrong in it is a `FailedError`.
 
-    Raises `ModuleNotFoundError` if it is the module itself that is missing.
+    Warns if that executed runs. Raises `ModuleNotFoundError` if it is the module itself that is
+    missing.
     """
+    begun = THIS.begun
     try:
         yield
     except Exception as error:
@@ -30,6 +34,12 @@ def importing(where: str) -> Iterator[None]:
             lines = traceback.format_list(traceback.extract_tb(_theirs(error.__traceback__)))
         shown = "".join(["", *lines]).rstrip()
         raise FailedError(f"{where} can't be imported: {told}{shown}".rstrip()) from error
+    finally:
+        if THIS.begun > begun:
+            _show.warn(
+                f"importing {where} executed runs; put what starts them under "
+                'if __name__ == "__main__": so that importing it starts nothing'
+            )
 
 
 def _explains_itself(error: Exception, where: str) -> bool:

@@ -41,6 +41,7 @@ class Process:
         self._names: WeakKeyDictionary[Store, str] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self.nonce = ""
+        self.begun = 0  # runs that were to be executed here so far
         on_fork(self._after_fork)
 
     @property

@@ -84,6 +84,7 @@ class Presence:
     def register(self, run: Run) -> None:
         """Make a run known to the rest of this process, until `forget`: it is to be executed."""
         self._runs[run.run_id] = run
+        self._process.begun += 1
 
     def forget(self, run: Run) -> None:
         """The run is not executed any more, though its task has not noticed yet."""
