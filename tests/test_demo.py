@@ -98,3 +98,14 @@ def test_the_demo_ends_with_hints_that_work(
 
 def without_times(text: str) -> str:
     return re.sub(r"\d\d:\d\d:\d\d\.\d+|\d+\.\d+ s", "TIME", text)
+
+
+def test_what_the_demo_says_to_do_next_works_from_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    done = CliRunner().invoke(holdfast, ["demo", str(tmp_path / "tides")])
+    (hint,) = re.findall(r"holdfast (verify .*?)  ", done.output)
+    found = CliRunner().invoke(holdfast, hint.split())
+    assert (found.exit_code, found.output) == (0, "1 run: 1 verified\n")

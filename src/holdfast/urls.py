@@ -75,6 +75,8 @@ def check_place(where: str | os.PathLike[str] | None) -> None:
     if isinstance(found.opener, _Opener):
         try:
             found.opener.place_in(found.url)
+        except StoreURLError:
+            raise
         except ValueError as error:
             raise StoreURLError(masked(found.text), str(error)) from None
 

@@ -37,7 +37,7 @@ def test_evidence_is_checked_as_it_is_now(cli: Cli) -> None:
     done = cli("verify", "--json")
     assert done.code == 0
     assert done.json["verdicts"] == {"verified": 1, "unverified": 2}
-    assert cli("verify").out == "3 runs: 2 intact, nothing claimed; 1 verified\n"
+    assert cli("verify").out == "3 runs: 1 verified, 2 intact (nothing claimed)\n"
     Path("out.txt").write_text("something else")
     failed = cli("verify")
     assert failed.code == Exit.FAILED
@@ -135,7 +135,7 @@ def test_damage_is_found_and_what_can_be_saved_is_said(
     assert done.code == Exit.FAILED
     assert "plain-run  damaged" in done.out
     assert "plain-run@4" in done.out
-    assert "2 runs: 1 damaged; 1 intact, nothing claimed" in done.out
+    assert "2 runs: 1 damaged, 1 intact (nothing claimed)" in done.out
     examined = cli("doctor")
     assert examined.code == Exit.FAILED
     assert "✗ damage: plain-run@4" in examined.out
@@ -286,3 +286,17 @@ def test_an_anchor_is_written_every_night_and_compared_in_the_morning(
     assert cli("verify", "--anchor", "nowhere.jsonl").code == Exit.UNAVAILABLE
     assert cli("verify", "--all").code == Exit.USAGE
     assert cli("verify", "plain-run", "--anchor", "safe.jsonl").code == Exit.USAGE
+
+
+def test_a_completed_run_whose_claims_are_false_says_how_to_execute_those_steps_again(
+    cli: Cli,
+) -> None:
+    cli("run", "jobs:claims", "--run-id", "claims")
+    assert "to execute those steps again" not in cli("show", "claims").out
+    Path("out.txt").unlink()
+    cli("verify")
+    shown = cli("show", "claims").out
+    assert "what it claims was found to be false; to execute those steps again" in shown
+    hint = shlex.split(shown.splitlines()[-1], comments=True)
+    assert cli(*hint[1:-1], "--flow=jobs:claims").code == 0
+    assert Path("out.txt").exists()

@@ -8,6 +8,7 @@ from holdfast.codec.ascii_json import plain
 from holdfast.codec.summaries import for_people
 from holdfast.views import words
 from holdfast.views.claims import Claims, ShownClaim, said
+from holdfast.views.errors import as_options
 from holdfast.views.outcome import Failure, Outcome
 
 _ONE_LINE: Final = 68  # characters of a value that is shown behind its name
@@ -76,5 +77,6 @@ def _claim(one: ShownClaim) -> str:
     if not one.history:
         return f"{step}{one.description}"
     found = one.history[0]
-    reason = f", {found.reason}" if found.reason and one.status != "verified" else ""
+    told = found.reason and one.status != "verified"
+    reason = f", {as_options(str(found.reason))}" if told else ""
     return f"{step}{one.description} (checked {words.ago(found.at)}{reason})"

@@ -70,7 +70,9 @@ def find_run(cp: SyncCheckpointer, text: str, *, threads: bool = False) -> RunIn
 
 def _meant(cp: SyncCheckpointer, text: str) -> str:
     """Which run may have been meant: one of the newest, or of those whose ids begin alike."""
-    near = [*cp.runs(limit=_NEAR), *cp.runs(prefix=text[:_ALIKE], limit=_NEAR)]
+    near = cp.runs(limit=_NEAR)
+    for begin in dict.fromkeys((text, text.lower(), text.upper())):
+        near += cp.runs(prefix=begin[:_ALIKE], limit=_NEAR)
     return meant(text, dict.fromkeys(run.run_id for run in near))
 
 

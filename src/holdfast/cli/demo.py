@@ -51,11 +51,16 @@ def _say_what_next(directory: Path | None) -> None:
         on = Commands(str(directory / "runs.db"))
         rows = [
             (on.line("show", "tides"), "what it did, and what it claims"),
-            (on.line("verify"), "is all of that still true?"),
+            (on.line("verify", None, *_roots(directory)), "is all of that still true?"),
             *[(on.line("ui"), "the same in a browser")] * is_installed(),
         ]
         rows = [(line.replace("holdfast", program, 1), told) for line, told in rows]
     _show.table(("", ""), rows, headless=True)
+
+
+def _roots(directory: Path) -> list[str]:
+    """What allows `holdfast verify` to look at the files there: it looks in the current directory."""
+    return [] if directory.is_relative_to(Path.cwd()) else [f"--root={directory}"]
 
 
 def _program() -> str:

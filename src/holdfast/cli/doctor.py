@@ -38,9 +38,12 @@ def command(session: Session, quick: bool, repair: bool, workers: int) -> None:
         for finding in findings:
             mark = {"ok": "✓", "warning": "!", "error": "✗"}[finding.status]
             line = _show.cell(f"{mark} {finding.what}: ", _show.style_of(finding.status))
-            _show.show(line.add(_show.clean(finding.found)))
-            if finding.advice:
-                _show.say(f"    {finding.advice}", "dim")
+            _show.explain(line.add(_show.clean(finding.found)), indent=2)
+            advice = _show.cell(f"    {finding.advice}", "dim")
+            if "holdfast " in finding.advice:  # a command to copy stays on one line
+                _show.show(advice)
+            elif finding.advice:
+                _show.explain(advice, indent=4)
         counts = Counter(finding.status for finding in findings)
         if counts["error"] or counts["warning"]:
             errors, warnings = (

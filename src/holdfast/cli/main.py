@@ -97,6 +97,9 @@ _ELSEWHERE: Final = {  # what other programs call it
 }
 
 
+_OPTIONS: Final = ("version", "help")
+
+
 class Commands(click.Group):
     """Commands in sections, found by name."""
 
@@ -126,6 +129,8 @@ class Commands(click.Group):
         if wrong.lower() == "status" and len(args) == 1:
             right = "runs"  # of all
         lead = f"; did you mean {right!r}?" if right else meant(wrong, self.list_commands(ctx))
+        if wrong.lower() in _OPTIONS:
+            lead = f"; did you mean 'holdfast --{wrong.lower()}'?"
         raise click.UsageError(f"there is no command {wrong!r}{lead}", ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

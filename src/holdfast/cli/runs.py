@@ -39,7 +39,12 @@ _LISTED: Final = 50
     "holdfast runs --json | jq -r .run_id",
 )
 @click.argument("prefix", default="")
-@option("--status", "Only runs with this status.", type=click.Choice(_STATUSES), multiple=True)
+@option(
+    "--status",
+    "Only runs with this status: `open` is what a program saves itself.",
+    type=click.Choice(_STATUSES),
+    multiple=True,
+)
 @option("--flow NAME", "Only runs of this flow.")
 @option("--thread ID", "Only runs of this thread.", to="thread_id")
 @option("--owner ID", "Only runs of this owner.")

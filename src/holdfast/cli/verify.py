@@ -190,6 +190,12 @@ def _check_receipt(session: Session, receipt: str) -> None:
         raise SystemExit(Exit.FAILED)
 
 
+def _counted(verdict: str) -> str:
+    """A verdict in a list of numbers, which a comma would break."""
+    first, _, rest = said(verdict).partition(", ")
+    return f"{first} ({rest})" if rest else first
+
+
 def _worded(verdict: str) -> Text:
     style = "ok" if verdict == NO_CLAIMS else verdict
     return _show.cell(said(verdict), _show.style_of(style))
@@ -213,7 +219,7 @@ def _draw(reports: list[Report], verdicts: Counter[str], *, one: bool) -> None:
             if voters:
                 _show.say(f"  answered by {', '.join(voters)}")
     if not one:
-        each = sorted((said(verdict), count) for verdict, count in verdicts.items())
-        summary = "; ".join(f"{count:,} {verdict}" for verdict, count in each)
+        each = sorted(verdicts.items(), key=lambda one: (one[0] in FINE, one[0] == NO_CLAIMS, one))
+        summary = ", ".join(f"{count:,} {_counted(verdict)}" for verdict, count in each)
         number = words.plural(verdicts.total(), "run")
         _show.say(f"{number}: {summary}" if verdicts else "no runs")

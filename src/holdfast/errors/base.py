@@ -155,7 +155,9 @@ def meant(wrong: str, known: Iterable[str]) -> str:
     """The end of a sentence about a name that is not known: which one may have been meant."""
     from difflib import get_close_matches  # seldom needed
 
-    close = get_close_matches(wrong, list(known), 1)
+    names = list(known)
+    same = [name for name in names if name.lower() == wrong.lower()]
+    close = same or get_close_matches(wrong, names, 1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
