@@ -153,7 +153,7 @@ def test_doctor_finds_an_orphan_that_the_index_takes_for_finished(cli: Cli) -> N
     found = cli("doctor", DB).out
     assert "every running run" not in found
     assert "✗ orphans: 1 run of 'quick' has no living process: t3" in found
-    assert "Make the index anew, which `recover` needs: see below. Continue it: " in found
+    assert "Make the index anew, which `recover` needs: see below. Start your program " in found
     assert "1 row of the index of runs is not what the runs say" in found
     assert "t3" in cli("doctor", "--repair", DB).out, "and the index knows it then"
 

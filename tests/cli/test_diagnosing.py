@@ -201,3 +201,26 @@ def test_sizes_say_what_they_are(cli: Cli) -> None:
     stats = cli("stats").out
     assert f"states, as stored     {found[1]} B" in stats
     assert "states, each in full" in stats
+
+
+def test_what_a_changed_flow_left_says_so_and_needs_no_worker(cli: Cli) -> None:
+    source = (
+        "import holdfast as hf\n"
+        "from holdfast.workflow import ask, step, workflow\n"
+        "@workflow('post')\n"
+        "async def post() -> bool:\n"
+        "    await step('{}').python(int)\n"
+        "    return await ask('Publish?', returns=bool)\n"
+    )
+    Path("older.py").write_text(source.format("fetch"))
+    Path("newer.py").write_text(source.format("load"))
+    assert cli("run", "older:post", "--run-id", "it").code == Exit.PAUSED
+    cli("answer", "it", "--with", "yes")
+    refused = cli("resume", "it", "--flow", "newer:post")
+    assert "changed" in refused.err
+    shown = cli("show", "it").out
+    assert "nobody executes it: its process ended, or its code could not continue it;" in shown
+    doctor = cli("doctor").out
+    assert "✗ orphans: 1 run of 'post' has no living process: it" in doctor
+    assert "workers" not in doctor
+    assert cli("resume", "it", "--flow", "older:post").json is True

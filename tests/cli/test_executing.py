@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import re
 import shlex
 import signal
 import socket
@@ -352,6 +353,7 @@ def test_a_run_whose_process_is_dead_is_shown_as_orphaned(cli: Cli) -> None:
     assert (dead["status"], dead["orphaned"]) == ("running", True)
     shown = cli("show", "slow")
     assert "slow  orphaned" in shown.out
+    assert "\ncut off  a step that had recorded nothing yet\n" in shown.out
     assert f"{worker.pid} is dead; continue it with:\n  holdfast resume slow --flow" in shown.out
     assert cli("show", "slow", "--json").json["run"]["orphaned"] is True
     watched = cli("watch", "slow")
@@ -375,6 +377,9 @@ def test_a_run_whose_answer_has_come_is_told_from_one_that_waits(cli: Cli) -> No
     doctor = cli("doctor")
     assert doctor.code == 0, "it waits for someone to go on, and nothing is wrong"
     assert "1 run waited for an answer, now given" in doctor.out
+    watched = cli("watch", "r")
+    assert watched.code == Exit.FAILED, "nobody continues it"
+    assert "it was answered; continue it with: holdfast resume r --flow" in watched.err
 
 
 def test_a_run_that_no_process_executes_is_cancelled_at_once(cli: Cli) -> None:
@@ -411,7 +416,10 @@ def test_the_command_that_is_offered_continues_the_run(cli: Cli) -> None:
         "--flow=MODULE:NAME",
         "--store=other.db",
     ]
-    assert "  # its record says that it was started as './jobs.py:anything'" in answered.out
+    assert (
+        "  # MODULE:NAME: the module and name of flow 'anything'; its record says" in answered.out
+    )
+    assert "that it was started as './jobs.py:anything'" in answered.out
     way = (word.replace("MODULE:NAME", "./jobs.py:anything") for word in way_on(answered.out))
     assert cli(*way).json == 3
 
@@ -424,6 +432,31 @@ def test_a_run_whose_id_is_taken_is_continued_as_the_error_says(cli: Cli) -> Non
     cli("answer", "it", "--with", "3")
     way = taken.err.rpartition("holdfast ")[2]
     assert cli(*shlex.split(way)).json == 3
+
+
+def test_a_run_whose_id_is_taken_is_not_to_be_continued_if_it_is_finished_or_under_way(
+    cli: Cli,
+) -> None:
+    cli("run", "jobs:etl", "-i", "day=1", "--run-id", "it")
+    taken = cli("run", "jobs:etl", "-i", "day=2", "--run-id", "it")
+    assert taken.err.endswith("choose another id, or look at it with: holdfast show it\n")
+    cli("run", "jobs:broken", "--run-id", "broken")
+    taken = cli("run", "jobs:broken", "--run-id", "broken")
+    assert "continue it with: holdfast retry broken --flow=jobs:broken" in taken.err
+    with at_work(cli):
+        taken = cli("run", "jobs:slow", "-i", "path=go", "--run-id", "slow")
+        assert "or watch it with: holdfast watch slow" in taken.err
+
+
+def test_a_module_that_executes_runs_when_it_is_imported_is_told_so(cli: Cli) -> None:
+    Path("eager.py").write_text(
+        "import holdfast as hf\nfrom jobs import etl\n"
+        'with hf.Engine(".holdfast/holdfast.db") as engine:\n'
+        '    engine.run_sync(etl(day="1"), run_id="it", resume=True)\n'
+    )
+    done = cli("recover", "--flow", "eager:etl")
+    assert "warning: importing eager executed runs; put what starts them under" in done.err
+    assert "executed runs" not in cli("recover", "--flow", "jobs:etl").err
 
 
 def test_the_command_that_is_offered_names_a_flow_of_the_user_or_the_project(cli: Cli) -> None:
@@ -475,8 +508,19 @@ def test_where_nobody_knows_the_flow_the_command_has_a_place_for_it(
     finally:
         sys.modules.pop("jobs")
     answered = cli("answer", "it", "--with", "3")
+    assert "answered; start your program again, or continue with: " in answered.out
+    assert "  # MODULE:NAME: the module and name of flow 'anything'\n" in answered.out
     assert way_on(answered.out) == ["resume", "it", "--flow=MODULE:NAME"]
     assert cli("resume", "it").code == Exit.NOT_FOUND
+    assert (
+        "it was answered; start your program again, or continue it with:" in cli("show", "it").out
+    )
+    doctor = cli("doctor").out
+    assert "! answers: 1 run waited for an answer, now given: it\n" in doctor
+    (hint,) = re.findall(r"continue it with: holdfast (recover --flow=MODULE:NAME)  # ", doctor)
+    assert "workers" not in doctor, "its program continues it"
+    way = hint.replace("MODULE:NAME", "jobs:anything").split()
+    assert cli(*way, "--json").json[0]["status"] == "completed"
 
 
 def test_what_a_run_says_it_was_started_by_is_shown_and_never_imported(cli: Cli) -> None:

@@ -222,7 +222,10 @@ def test_an_extra_that_is_missing_is_the_callers_to_install(
 def test_doctor_names_the_store_in_its_advice(cli: Cli) -> None:
     cli("submit", "jobs:etl", "-i", "day=1", "--run-id", "a", "--store", "other.db")
     found = cli("doctor", "--store", "other.db").out
-    assert "Start one: holdfast worker --flow=MODULE:NAME --store=other.db\n" in found
+    assert (
+        "Start one: holdfast worker --flow=MODULE:NAME --store=other.db  # MODULE:NAME: " in found
+    )
+    assert "the module and name of flow 'etl'\n" in found
 
 
 def test_a_claim_that_fails_many_checkpoints_is_told_once(
@@ -252,8 +255,13 @@ def test_a_directory_that_is_no_store_names_the_database_in_it(cli: Cli) -> None
 
 
 def test_words_of_other_programs_and_wrong_places_lead_to_commands(cli: Cli) -> None:
+    cli("run", "jobs:etl", "-i", "day=1", "--run-id", "a")
     for words, right in (("inbox", "questions"), ("log", "show"), ("status a", "show")):
         assert f"did you mean {right!r}?" in cli(*words.split()).err
-    cli("run", "jobs:etl", "-i", "day=1", "--run-id", "a")
+    assert "did you mean 'holdfast --version'?" in cli("version").err
+    assert "did you mean 'a'?" in cli("show", "A").err
+    assert "To delete the whole run: holdfast forget a" in cli("delete", "a").err
+    wrong = cli("submit", "jobs:etl", "-i", "day=1", "--store", "sqlite://x.db").err
+    assert wrong.count("sqlite://x.db") == 1
     assert "see them with: holdfast show a" in cli("diff", "a", "1", "99").err
     assert "holdfast show a" in cli("retry", "a").err

@@ -266,7 +266,18 @@ def test_whoever_answers_is_told_that_a_worker_continues_the_run(cli: Cli) -> No
         assert answered.out == "answered; a worker continues it\n"
         started.says("completed")
     answered = cli("answer", "two", "--with", '{"approved": true, "amount": 1}')
-    assert "continue with: holdfast resume two" in answered.out, "the worker is dead"
+    assert "no worker is alive to continue it; start one: holdfast worker" in answered.out
+    assert "it waits for a worker, and none is alive; start one:" in cli("show", "two").out
+
+
+def test_whoever_submits_a_run_is_told_if_no_worker_is_alive(cli: Cli) -> None:
+    done = cli("submit", "jobs:etl", "-i", "day=x", "--run-id", "it")
+    assert done.out == "it submitted\n"
+    assert done.err == "warning: no worker is alive; start one: holdfast worker --flow=jobs:etl\n"
+    assert "  holdfast worker --flow=MODULE:NAME  # MODULE:NAME: " in cli("show", "it").out
+    with worker("--flow", "jobs:etl") as started:
+        started.says("completed")
+        assert cli("submit", "jobs:etl", "-i", "day=y").err == ""
 
 
 def test_doctor_warns_of_runs_that_wait_for_a_worker(cli: Cli) -> None:

@@ -75,12 +75,7 @@ def command(
             value = _given(document, asked, way or "")
         cp.core.drive(requests.answer(cp.core, run_id, value, question, by=by, sign=key))
         commands = session.commands.of_others()  # whoever answers need not be who executes it
-        resume_command = commands.resume(run_id, source=continuing.source_of(cp, run_id))
-        then = (
-            "a worker continues it"
-            if continuing.has_worker(cp, run_id)
-            else f"continue with: {resume_command}"
-        )
+        then = continuing.after_an_answer(commands, cp, info)
     session.show(
         {"run_id": run_id, "question": question, "answered": True},
         lambda: _show.say(f"answered; {then}"),

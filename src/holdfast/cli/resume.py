@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import click
 
+from holdfast.checkpoint import RunInfo
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _flows, _options, _show
 from holdfast.cli._claims import Allowed, allowing
@@ -14,6 +15,7 @@ from holdfast.cli._session import Session, as_command
 from holdfast.engine.options import Trust
 from holdfast.engine.people.resuming import submit_resume
 from holdfast.views import continuing, threads
+from holdfast.views.commands import explained
 
 
 @as_command(
@@ -65,7 +67,7 @@ def command(
         threads.refuse(info)
         source = continuing.source_of(cp, info.run_id)
         if submit:
-            _submit(session, cp, info.run_id, by)
+            _submit(session, cp, info, by)
             return
     follow(
         session,
@@ -79,12 +81,14 @@ def command(
     )
 
 
-def _submit(session: Session, cp: SyncCheckpointer, run_id: str, by: str | None) -> None:
+def _submit(session: Session, cp: SyncCheckpointer, info: RunInfo, by: str | None) -> None:
     """Ask workers to continue the run, and say whether there are any."""
     session.require_shared()
+    run_id = info.run_id
     new = cp.core.drive(submit_resume(cp.core, run_id, by=by))
     told = "a worker continues it" if new else "a worker continues it already; nothing was changed"
     if not continuing.has_worker(cp, run_id):
-        told += f"; none is alive: {continuing.worker_command(session.commands)}"
+        worker = explained(continuing.worker_command(session.commands), info.flow)
+        told += f"; none is alive: {worker}"
     document = {"run_id": run_id, "asked": "resume", "new": new}
     session.show(document, lambda: _show.say(f"{_show.clean(run_id)}: {told}"))

@@ -20,6 +20,7 @@ from holdfast.engine.flow import Flow
 from holdfast.engine.people.resuming import submit_resume
 from holdfast.errors import HoldfastError
 from holdfast.views import continuing, threads, words
+from holdfast.views.commands import explained
 from holdfast.views.errors import RefusedError
 from holdfast.views.failed import FailedRun, failed_runs, failure_of, grouped
 
@@ -167,8 +168,10 @@ def _submit(session: Session, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
             except HoldfastError as error:
                 came[run_id] = {"error": str(error)}
         if runs and not continuing.has_worker(cp, runs[0]):
+            flow = cp.run(runs[0])
             worker = continuing.worker_command(session.commands)
-            _show.warn(f"no worker is alive; start one: {worker}")
+            told = explained(worker, None if flow is None else flow.flow)
+            _show.warn(f"no worker is alive; start one: {told}")
     return came
 
 

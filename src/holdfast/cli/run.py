@@ -10,6 +10,8 @@ from holdfast.cli._execution import execute
 from holdfast.cli._session import Session, as_command
 from holdfast.errors import RunExistsError
 from holdfast.seams import new_id
+from holdfast.views import continuing
+from holdfast.views.runs import of_id
 
 
 @as_command(
@@ -61,5 +63,6 @@ def command(
             allowed,
         )
     except RunExistsError:
-        advice = f"choose another id, or continue it with: {again()}"
-        raise RunExistsError(name, advice) from None
+        with session.opened() as cp:
+            way = continuing.way_on(session.commands, cp, of_id(cp, name), again)
+        raise RunExistsError(name, f"choose another id, or {way}") from None

@@ -7,6 +7,7 @@ from typing import Any, Final
 import click
 
 from holdfast.checkpoint import RunInfo
+from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show, _threads
 from holdfast.cli._drawing import Text
 from holdfast.cli._exits import FailedError
@@ -16,7 +17,7 @@ from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.cli._steps import draw_step
 from holdfast.engine.working.listing import doing_now
-from holdfast.model import OF_CHILD
+from holdfast.model import OF_CHILD, Status
 from holdfast.operations.timeline import Moment
 from holdfast.views import words
 from holdfast.views.claims import claims
@@ -25,7 +26,9 @@ from holdfast.views.next_steps import next_for
 from holdfast.views.outcome import outcome_of
 from holdfast.views.rescue import Advice
 from holdfast.views.run import Shown, State, show
+from holdfast.views.runs import has_died
 from holdfast.views.step_detail import detail_of
+from holdfast.views.step_pending import UNDER_WAY, cut_off
 from holdfast.views.step_reading import steps_of
 
 _MOMENTS: Final = 50
@@ -72,9 +75,16 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
         advice = (
             None
             if session.json
-            else next_for(session.commands, cp, info, found.facts, found.integrity)
+            else next_for(
+                session.commands,
+                cp,
+                info,
+                found.facts,
+                found.integrity,
+                failing=bool(claimed.counts.get("failed")),
+            )
         )
-        steps = doing_now(cp.core).get(info.run_id, []) if info.status == "running" else []
+        doing = None if found.damage else _step_under_way(cp, info, found)
     document = found.document() | told.document() | {"claims": claimed.document()}
 
     def draw() -> None:
@@ -84,9 +94,8 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
             _draw_advice(advice)
             _show.say()
         draw_value("inputs", told.inputs or None, full=full)
-        if steps and not found.facts.get("orphaned"):
-            under_way = ", ".join(_show.clean(str(one)) for one in steps)
-            _show.show(_show.cell("under way  ", "bold").add(under_way, "cyan"))
+        if doing is not None:
+            _show.show(doing)
         _show.say()
         _draw_timeline(found.moments if full else found.moments[-_MOMENTS:], len(found.moments))
         draw_outcome(told, full=full)
@@ -101,6 +110,23 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
     session.show(document, draw)
     if found.damage:
         raise FailedError(_show.clean(found.damage))
+
+
+def _step_under_way(cp: SyncCheckpointer, info: RunInfo, found: Shown) -> Text | None:
+    """The steps that a process executes, or that it was executing when it died."""
+    if info.status != Status.RUNNING:
+        return None
+    if not found.facts.get("orphaned"):
+        steps = doing_now(cp.core).get(info.run_id, [])
+        told, style = ", ".join(_show.clean(str(one)) for one in steps), "cyan"
+        return _show.cell("under way  ", "bold").add(told, style) if told else None
+    known = cut_off(steps_of(cp, info), died=has_died(found.word, found.facts))
+    names = [
+        "a step that had recorded nothing yet" if one.key == UNDER_WAY else one.name
+        for one in known.executions
+        if one.status == "cut off"
+    ]
+    return _show.cell("cut off  ", "bold").add(words.some(names), "magenta") if names else None
 
 
 def _draw_damage(session: Session, found: Shown) -> None:

@@ -19,7 +19,7 @@ from holdfast.errors import CheckpointNotFoundError, HoldfastError
 from holdfast.model import check_id
 from holdfast.operations import listing
 from holdfast.seams import new_id
-from holdfast.views import words
+from holdfast.views import continuing, words
 
 
 @as_command(
@@ -84,6 +84,10 @@ def command(
         later = delay is not None or at is not None
         when = f", to be executed from {words.moment(due)} on" if later else ""
         _show.say(f"{handle.id} submitted{when}")
+        with session.opened() as cp:
+            if not continuing.has_worker(cp, handle.id):
+                worker = continuing.worker_command(session.commands, flow)
+                _show.warn(f"no worker is alive; start one: {worker}")
 
     session.show(told, draw)
 

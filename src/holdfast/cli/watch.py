@@ -20,7 +20,7 @@ from holdfast.engine.holding.slots import UnderWay
 from holdfast.engine.working.listing import doing_now
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.operations.timeline import Moment
-from holdfast.views import words
+from holdfast.views import continuing, words
 from holdfast.views.moments import note
 from holdfast.views.next_steps import next_for
 from holdfast.views.runs import doing, nobody
@@ -46,8 +46,8 @@ def command(session: Session, run: str | None, interval: float) -> None:
 
     Below, on a terminal, are the steps under way with the progress that they report, at most a few
     seconds old; not of an encrypted store. Ends when the run ends, with 1 if it failed or was
-    cancelled, or if its process is dead. While a run is paused, or waits for an answer, watching
-    goes on. Without RUN, follow all runs, until Ctrl-C. That stops watching, and does nothing to
+    cancelled, if its process is dead, or if it was answered before and nobody continued it. While a
+    run is paused, or waits for an answer, watching goes on. Without RUN, follow all runs, until Ctrl-C. That stops watching, and does nothing to
     the runs. PostgreSQL and Redis notify of new entries; other stores are read every --interval.
     With --json, one object per line.
     """
@@ -71,6 +71,7 @@ class _Watching:
         """Until the run ends."""
         seen: int | None = None
         status = ""
+        first = True
         with self._cp.watch(run_id, every=interval) as changes:
             while True:
                 new = self._cp.timeline(run_id, after=seen)
@@ -80,22 +81,28 @@ class _Watching:
                 if status in _ENDS:
                     self._refuse_damaged(self._cp.run(run_id))
                     raise SystemExit(_ENDS[status])
-                self._look_after(run_id, waits=bool(new))
+                self._look_after(run_id, waits=bool(new), first=first)
+                first = False
                 self._show_steps(doing_now(self._cp.core).get(run_id, ()))
                 changes.wait(_LOOK)
 
-    def _look_after(self, run_id: str, *, waits: bool) -> None:
-        """Fail if nobody executes the run; with `waits`, say what it waits for, if it does."""
+    def _look_after(self, run_id: str, *, waits: bool, first: bool) -> None:
+        """Fail if nobody executes the run; with `waits`, say what it waits for, if it does.
+
+        One that is answered while it is watched may be continued in a moment.
+        """
         info = self._cp.run(run_id)
         if info is None:
             return
         self._refuse_damaged(info)
         facts = doing(self._cp, info)[1]
-        orphaned = facts.get("orphaned", False)
-        if not orphaned and (self._session.json or not waits):
+        left = facts.get("orphaned", False) or (
+            first and facts.get("answered", False) and not continuing.has_worker(self._cp, run_id)
+        )
+        if not left and (self._session.json or not waits):
             return
         advice = next_for(self._session.commands, self._cp, info, facts)
-        if orphaned:
+        if left:
             raise FailedError(nobody(facts["holder"]) if advice is None else " ".join(advice))
         if advice is not None:
             self._below.clear()

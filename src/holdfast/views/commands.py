@@ -62,19 +62,20 @@ class Commands(NamedTuple):
         flows: Sequence[str] = (),
         source: str | None = None,
         *,
+        of: str | None = None,
         name: str = "resume",
     ) -> str:
-        """The command that continues a run, with the options that it needs here.
+        """The command that continues a run `of` a flow, with the options that it needs here.
 
         `flows` are those that somebody named, here and now. What the run itself says, `source`, is
         used only if the project names it, too.
         """
         configured = project_settings()[1].get("flows", [])
-        needed, note = [flow for flow in flows if flow not in configured], ""
+        needed = [flow for flow in flows if flow not in configured]
         if not flows and (source not in configured if source else not configured):
-            needed, note = [PLACEHOLDER], f"  # {recorded(source)}" if source else ""
+            needed = [PLACEHOLDER]
         command = self.line(name, run_id, *(f"--flow={flow}" for flow in needed))
-        return f"{command}{one_line(note)}"
+        return explained(command, of, source)
 
     def answer(self, run_id: str, asked: "Sequence[Question]", *, form: bool = False) -> str:
         """The command that answers the first of these questions, with all that it needs.
@@ -138,6 +139,20 @@ def _quoted(word: str) -> str:
     text = word.replace("\\", r"\\").replace("'", r"\'")
     spelt = (char if char.isprintable() else f"\\U{ord(char):08x}" for char in text)
     return f"$'{''.join(spelt)}'"
+
+
+def has_placeholder(command: str) -> bool:
+    """Whether a command can't run as it is: its reader has to name a flow in it."""
+    return f"--flow={PLACEHOLDER}" in command
+
+
+def explained(command: str, flow: str | None = None, source: str | None = None) -> str:
+    """A command; if it has a placeholder, with a comment that says what to put there."""
+    if not has_placeholder(command):
+        return command
+    what = "the flow" if flow is None else f"flow {flow!r}"
+    says = f"; {recorded(source)}" if source else ""
+    return one_line(f"{command}  # {PLACEHOLDER}: the module and name of {what}{says}")
 
 
 def recorded(source: str) -> str:

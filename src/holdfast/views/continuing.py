@@ -1,16 +1,19 @@
 """Who continues a run that waits to be continued."""
 
+from collections.abc import Callable
 from typing import Final
 
 from holdfast.checkpoint import RunInfo
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec.meta import Meta
+from holdfast.engine.resume.activity import is_for_workers
 from holdfast.engine.working.listing import list_workers
 from holdfast.errors import CheckpointCorruptedError
-from holdfast.model import OF_CHILD
+from holdfast.model import OF_CHILD, Status
 from holdfast.project import project_settings
 from holdfast.views import threads
-from holdfast.views.commands import PLACEHOLDER, Commands
+from holdfast.views.commands import PLACEHOLDER, Commands, explained
+from holdfast.views.runs import doing
 
 _LONGEST_SOURCE: Final = 500  # characters
 
@@ -33,6 +36,40 @@ def source_of(cp: SyncCheckpointer, run_id: str) -> str | None:
     return source[:_LONGEST_SOURCE] if source else None
 
 
+def or_again(source: str | None) -> str:
+    """What to say before the command that continues a run: the same is done by the program that
+    began it, if it was one, and not `holdfast run`."""
+    return "" if source else "start your program again, or "
+
+
+def after_an_answer(commands: Commands, cp: SyncCheckpointer, info: RunInfo) -> str:
+    """Who continues a run that was answered, or how to do it."""
+    if has_worker(cp, info.run_id):
+        return "a worker continues it"
+    if is_for_workers(cp.core, info.run_id):
+        worker = explained(worker_command(commands), info.flow)
+        return f"no worker is alive to continue it; start one: {worker}"
+    source = source_of(cp, info.run_id)
+    resume = commands.resume(info.run_id, source=source, of=info.flow)
+    return f"{or_again(source)}continue with: {resume}"
+
+
+def way_on(
+    commands: Commands, cp: SyncCheckpointer, info: RunInfo, again: Callable[..., str]
+) -> str:
+    """What can be done with a run that exists, where somebody wanted to start it.
+
+    `again` is the command that continues it, by `name`: resume or retry.
+    """
+    if info.status in (Status.COMPLETED, Status.CANCELLED):
+        return f"look at it with: {commands.line('show', info.run_id)}"
+    facts = doing(cp, info)[1]
+    if info.status == Status.RUNNING and not (facts.get("orphaned") or facts.get("answered")):
+        return f"watch it with: {commands.line('watch', info.run_id)}"
+    failed = info.status == Status.FAILED
+    return f"continue it with: {again(name='retry') if failed else again()}"
+
+
 def then(commands: Commands, cp: SyncCheckpointer, info: RunInfo, run_id: str) -> str:
     """What to say behind what was done: how to continue `run_id`, a run of the same flow as `info`.
 
@@ -40,7 +77,8 @@ def then(commands: Commands, cp: SyncCheckpointer, info: RunInfo, run_id: str) -
     """
     if info.flow is None or info.flow == threads.FLOW:
         return ""
-    return f"; continue with: {commands.resume(run_id, source=source_of(cp, info.run_id))}"
+    resume = commands.resume(run_id, source=source_of(cp, info.run_id), of=info.flow)
+    return f"; continue with: {resume}"
 
 
 def worker_command(commands: Commands, given: str | None = None) -> str:

@@ -9,8 +9,10 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import to_datetime
 from holdfast.checkpointer import SyncCheckpointer
+from holdfast.engine.resume.activity import is_for_workers
 from holdfast.engine.resume.recovery import Orphan, survey
 from holdfast.engine.working.listing import list_workers
+from holdfast.heads import RunHead
 from holdfast.model import Status
 from holdfast.operations.forget_record import records
 from holdfast.operations.spreading import beside
@@ -20,7 +22,7 @@ from holdfast.store import PAGE
 from holdfast.stores._shared.access import risks
 from holdfast.urls import local_path
 from holdfast.views import runs, words
-from holdfast.views.commands import PLACEHOLDER, Commands
+from holdfast.views.commands import PLACEHOLDER, Commands, explained
 from holdfast.views.continuing import flow_options
 from holdfast.views.rescue import rescue
 from holdfast.views.spreading import Progress, check_all, number_of_runs, unseen
@@ -141,14 +143,16 @@ def _orphans(cp: SyncCheckpointer, how: Examination, index_wrong: bool) -> Itera
         seen += _unlisted({orphan.run_id for orphan in seen}, cp)
     found = [orphan for orphan in seen if not orphan.undecided]
     dead = [orphan for orphan in found if not orphan.answered]
-    if len(found) < len(seen):
+    undecided = [orphan for orphan in seen if orphan.undecided]
+    recover = how.commands.line("recover", None, *flow_options(None))
+    if undecided:
         yield Finding(
             "orphans",
             "warning",
-            f"{words.plural(len(seen) - len(found), 'run')} executed by processes on other "
+            f"{words.plural(len(undecided), 'run')} executed by processes on other "
             "machines, which may be dead",
-            f"Find out, and continue those that are, with: {how.commands.line('recover')}",
-            how.commands.line("recover"),
+            f"Find out, and continue those that are, with: {_explained(recover, undecided)}",
+            recover,
         )
     elif not dead:
         yield Finding("orphans", "ok", "every running run has a living process")
@@ -156,14 +160,27 @@ def _orphans(cp: SyncCheckpointer, how: Examination, index_wrong: bool) -> Itera
         yield from (_orphan(orphan, how) for orphan in dead)
     else:
         yield from _grouped_orphans(dead, how, index_wrong)
-    if len(dead) < len(found):
+    answered = [orphan for orphan in found if orphan.answered]
+    if answered:
         yield Finding(
             "answers",
             "warning",
-            f"{words.plural(len(found) - len(dead), 'run')} waited for an answer, now given",
-            f"Continue them with: {how.commands.line('recover')}",
-            how.commands.line("recover"),
+            f"{words.plural(len(answered), 'run')} waited for an answer, now given: "
+            f"{words.some(one.run_id for one in answered)}",
+            f"Start your program again, or continue {_them(answered)} with: "
+            f"{_explained(recover, answered)}",
+            recover,
         )
+
+
+def _them(found: Sequence[Orphan]) -> str:
+    return "it" if len(found) == 1 else "them"
+
+
+def _explained(command: str, found: Sequence[Orphan]) -> str:
+    """A command that continues these runs, with what to put for its placeholder."""
+    flows = {orphan.flow for orphan in found}
+    return explained(command, flows.pop() if len(flows) == 1 else None)
 
 
 def _unlisted(known: Collection[str], cp: SyncCheckpointer) -> Iterator[Orphan]:
@@ -176,13 +193,14 @@ def _unlisted(known: Collection[str], cp: SyncCheckpointer) -> Iterator[Orphan]:
 
 
 def _orphan(orphan: Orphan, how: Examination) -> Finding:
+    command = how.commands.resume(orphan.run_id, of=orphan.flow)
     return Finding(
         "orphan",
         "error",
         f"{orphan.run_id} ({orphan.flow}): {runs.nobody(orphan.holder)}; its last entry was "
         f"recorded {words.ago(orphan.since)}",
-        "Continue it with: holdfast recover, or holdfast resume RUN.",
-        how.commands.resume(orphan.run_id),
+        f"Continue it with: {command}",
+        command,
     )
 
 
@@ -202,7 +220,8 @@ def _grouped_orphans(
             "orphans",
             "error",
             f"{count} of {flow!r} {have} no living process: {words.some(one.run_id for one in found)}",
-            f"{first}Continue {'it' if len(found) == 1 else 'all of them'}: {command}",
+            f"{first}Start your program again, or continue {_them(found)} with: "
+            f"{_explained(command, found)}",
             command,
         )
 
@@ -212,9 +231,8 @@ def _unattended(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
     workers = [worker for worker in list_workers(cp.core) if worker.state != "dead"]
     attended = {flow for worker in workers for flow in worker.flows}
     due = cp.store.due(cp.core.journals.clock.now(), limit=PAGE)
-    waiting = Counter(
-        head.flow for head in due if head.flow not in attended and head.parent is None
-    )
+    alone = [head for head in due if head.flow not in attended and head.parent is None]
+    waiting = Counter(head.flow for head in alone if _is_theirs(cp, head))
     least = "at least " if len(due) == PAGE else ""
     start = how.commands.line("worker", None, f"--flow={PLACEHOLDER}")
     for flow, count in waiting.most_common(_LISTED):
@@ -222,9 +240,14 @@ def _unattended(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
             "workers",
             "warning",
             f"{least}{words.plural(count, 'run')} of {flow!r} should be executed, and no worker is there",
-            f"Start one: {start}",
+            f"Start one: {explained(start, flow)}",
             start,
         )
+
+
+def _is_theirs(cp: SyncCheckpointer, head: RunHead) -> bool:
+    """Whether workers alone continue a run; what its program left is among the orphans."""
+    return head.status != Status.RUNNING or is_for_workers(cp.core, head.run)
 
 
 def _contents(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
@@ -267,7 +290,7 @@ def _damage(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
 def _index(wrong: int, how: Examination) -> Iterator[Finding]:
     rows = words.plural(wrong, "row")
     if not wrong:
-        yield Finding("index", "ok", "lists of runs are what the runs themselves say")
+        yield Finding("index", "ok", "lists of runs show what their journals say")
     elif how.repair:
         yield Finding("index", "ok", f"{rows} of the index of runs made anew")
     else:

@@ -8,11 +8,12 @@ from typing import Any
 from holdfast.checkpoint import RunInfo
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.engine.people.inbox import questions
+from holdfast.engine.resume.activity import is_for_workers
 from holdfast.errors import HoldfastError
 from holdfast.model import Status
 from holdfast.operations.verifying import Integrity
 from holdfast.views import continuing, threads
-from holdfast.views.commands import Commands
+from holdfast.views.commands import Commands, explained
 from holdfast.views.rescue import Advice, is_current_intact, rescue
 from holdfast.views.runs import nobody
 
@@ -23,44 +24,68 @@ def next_for(
     info: RunInfo,
     facts: Mapping[str, Any],
     integrity: Integrity | None = None,
+    *,
+    failing: bool = False,
 ) -> Advice | None:
     """What to do next; None where nothing is to be done. Blocks.
 
-    `facts` are what `doing` found, and `integrity` what `verify` found, if it was asked.
+    `facts` are what `doing` found, and `integrity` what `verify` found, if it was asked. It is
+    `failing` if a claim of the run was found false.
     """
     if integrity is not None and not integrity.ok and not is_current_intact(cp, integrity):
         return rescue(commands, cp, integrity)
     if info.flow is None or info.flow == threads.FLOW:
         return None
-    source = continuing.source_of(cp, info.run_id)
+    if info.status == Status.PAUSED and not facts.get("answered"):
+        return _paused(commands, cp, info, facts)
+    waits = info.status != Status.RUNNING or facts.get("orphaned") or facts.get("answered")
+    if waits and is_for_workers(cp.core, info.run_id):
+        return _for_workers(commands, cp, info)
     if facts.get("orphaned"):
-        why = f"{nobody(facts['holder'])}; continue it with:"
-        return Advice(why, commands.resume(info.run_id, (), source))
+        return _again(commands, cp, info, f"{_left(facts['holder'])};")
     if facts.get("answered"):
-        resume = commands.resume(info.run_id, (), source)
-        return Advice("it was answered; continue it with:", resume)
+        return _again(commands, cp, info, "it was answered;")
     if info.status == Status.FAILED:
-        retry = commands.resume(info.run_id, (), source, name="retry")
-        return Advice("when the cause is fixed, continue it with:", retry)
-    if info.status == Status.PAUSED:
-        return _paused(commands, cp, info.run_id, source, facts)
+        return _again(commands, cp, info, "when the cause is fixed,", name="retry")
+    if info.status == Status.COMPLETED and failing:
+        why = "what it claims was found to be false; to execute those steps again,"
+        return _again(commands, cp, info, why)
     return None
 
 
+def _again(
+    commands: Commands, cp: SyncCheckpointer, info: RunInfo, why: str, *, name: str = "resume"
+) -> Advice:
+    """Continue the run: with its program, or with the command of this name."""
+    source = continuing.source_of(cp, info.run_id)
+    command = commands.resume(info.run_id, (), source, of=info.flow, name=name)
+    return Advice(f"{why} {continuing.or_again(source)}continue it with:", command)
+
+
+def _left(holder: str | None) -> str:
+    """Why nobody executes an orphaned run. A process leaves one that its code can't continue."""
+    if holder is None or holder == "unknown":
+        return "nobody executes it: its process ended, or its code could not continue it"
+    return nobody(holder)
+
+
+def _for_workers(commands: Commands, cp: SyncCheckpointer, info: RunInfo) -> Advice | None:
+    """Start a worker, if none is alive."""
+    if continuing.has_worker(cp, info.run_id):
+        return None
+    worker = explained(continuing.worker_command(commands), info.flow)
+    return Advice("it waits for a worker, and none is alive; start one:", worker)
+
+
 def _paused(
-    commands: Commands,
-    cp: SyncCheckpointer,
-    run_id: str,
-    source: str | None,
-    facts: Mapping[str, Any],
+    commands: Commands, cp: SyncCheckpointer, info: RunInfo, facts: Mapping[str, Any]
 ) -> Advice | None:
     try:
-        asked = questions(cp.core, run_id)
+        asked = questions(cp.core, info.run_id)
     except HoldfastError:  # `show` says what is damaged
         return None
     if asked:
-        return Advice("it waits for an answer:", commands.answer(run_id, asked))
+        return Advice("it waits for an answer:", commands.answer(info.run_id, asked))
     if facts.get("due") is None:
-        resume = commands.resume(run_id, (), source)
-        return Advice("it is paused; continue it with:", resume)
+        return _again(commands, cp, info, "it is paused;")
     return None

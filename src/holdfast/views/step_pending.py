@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from holdfast.model import Entry
-from holdfast.views.steps import Execution
+from holdfast.views.steps import Execution, Steps
+
+UNDER_WAY: Final = "under way"
+"""The name of what is executed, where nothing says which step it is: until it is finished."""
 
 
 class Pending:
@@ -28,3 +33,21 @@ def begun_step(begun: Entry, status: str, end: Entry | None) -> Execution:
         begun.entry_id.hex(), name, name, status, None if end is None else end.seq,
         begun.at, None if end is None else end.at,
     )  # fmt: skip
+
+
+def cut_off(steps: Steps, *, died: bool) -> Steps:
+    """The steps of a run that nobody executes: what seemed to be under way was cut off.
+
+    A process that left it may not have begun what comes next.
+    """
+
+    def cut(one: Execution) -> Execution:
+        begun = died or one.tried or one.outputs or one.child
+        return one._replace(status="cut off" if begun else "not started")
+
+    made = (
+        cut(one) if one.status == "running" else one
+        for one in steps.executions
+        if died or one.key != UNDER_WAY
+    )
+    return steps._replace(executions=tuple(made))

@@ -15,11 +15,8 @@ from holdfast.model import Entry, Kind, Status
 from holdfast.operations import answers
 from holdfast.operations.timeline import why_back
 from holdfast.views.step_names import left_behind, name_in_thread, not_started, split_key
-from holdfast.views.step_pending import Pending, begun_step
+from holdfast.views.step_pending import UNDER_WAY, Pending, begun_step
 from holdfast.views.steps import Attempt, Execution, Mark, Spell, Steps
-
-UNDER_WAY: Final = "under way"
-"""The name of what is executed, where nothing says which step it is: until it is finished."""
 
 _IN_BRANCH: Final = '"next_steps"'
 _NOT_OVER: Final = (Status.RUNNING, Status.PAUSED, Status.SUBMITTED)

@@ -16,7 +16,7 @@ from holdfast import __version__
 from holdfast.checkpoint import to_datetime
 from holdfast.codec.redaction import redacted
 from holdfast.views import claims, words
-from holdfast.views.commands import PLACEHOLDER
+from holdfast.views.commands import has_placeholder
 from holdfast.web.site import Site
 
 STATIC: Final = Path(__file__).parent / "static"
@@ -93,7 +93,7 @@ def _environment() -> Environment:
     made.filters["sentence"] = lambda text: text[:1].upper() + text[1:]
     made.filters["redacted"] = redacted
     made.filters["span"] = words.span
-    made.filters["has_placeholder"] = lambda command: f"--flow={PLACEHOLDER}" in command
+    made.filters["has_placeholder"] = has_placeholder
     made.filters["size"] = words.size
     made.globals["run_path"] = run_path
     made.globals["action_path"] = action_path

@@ -44,8 +44,7 @@ def notes_of(steps: Steps, *, orphaned: bool, died: bool) -> list[Note]:
             Part(f"{_process(last)} {wrote} at "),
             Part(at=to_datetime(ended)),
             Part(f"{' and is dead' if died else ''}. Nobody executes the run: "),
-            Part("holdfast recover", bold=True),
-            Part(" continues it."),
+            Part("your program continues it when it is started again, or a worker does."),
         )
         found.append(Note("orp" if died else "can", parts))
     for mark in steps.marks:

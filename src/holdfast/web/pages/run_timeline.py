@@ -16,7 +16,7 @@ from holdfast.views.axis import Axis, Label, Tick
 from holdfast.views.errors import NotFoundError
 from holdfast.views.runs import has_died
 from holdfast.views.step_groups import Group
-from holdfast.views.step_reading import UNDER_WAY
+from holdfast.views.step_pending import cut_off
 from holdfast.views.steps import Execution, Steps
 from holdfast.web.pages.known_steps import KnownSteps, known_steps
 from holdfast.web.pages.run_cards import cards_of
@@ -70,7 +70,7 @@ def timeline_of(site: Site, run: ShownRun, *, first: int | None = None) -> Timel
     known = known_steps(site, run.info)
     died = has_died(run.word, run.facts)
     if run.word == "orphaned":
-        known = KnownSteps(_cut_off(known.steps, died=died))
+        known = KnownSteps(cut_off(known.steps, died=died))
     now = time.time_ns() // 1000
     steps, groups = known.steps, known.groups
     axis = known.axis(now, orphaned=died)
@@ -194,24 +194,6 @@ def next_problem(site: Site, run: ShownRun) -> Response:
         return RedirectResponse(run_path(run.run_id, tab="timeline"), 303)
     where = run_path(run.run_id, tab="timeline", step=found.key, at=found.seq)
     return RedirectResponse(where, 303)
-
-
-def _cut_off(steps: Steps, *, died: bool) -> Steps:
-    """The steps of a run that nobody executes: what seemed to be under way was cut off.
-
-    A process that left it may not have begun what comes next.
-    """
-
-    def cut(one: Execution) -> Execution:
-        begun = died or one.tried or one.outputs or one.child
-        return one._replace(status="cut off" if begun else "not started")
-
-    made = (
-        cut(one) if one.status == "running" else one
-        for one in steps.executions
-        if died or one.key != UNDER_WAY
-    )
-    return steps._replace(executions=tuple(made))
 
 
 def _selected(run: ShownRun) -> tuple[str, int | None] | None:
