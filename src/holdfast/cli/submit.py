@@ -84,6 +84,8 @@ def command(
         later = delay is not None or at is not None
         when = f", to be executed from {words.moment(due)} on" if later else ""
         _show.say(f"{handle.id} submitted{when}")
+        if later:
+            return
         with session.opened() as cp:
             if not continuing.has_worker(cp, handle.id):
                 worker = continuing.worker_command(session.commands, flow)
