@@ -11,6 +11,7 @@ import holdfast as hf
 from holdfast.engine import child_runs, launch
 from holdfast.engine.run import pausing
 from holdfast.engine.run.execute import Steps
+from holdfast.engine.run.resting import Resting
 from holdfast.graph import END, Graph
 from holdfast.operations.children import children
 from holdfast.workflow import Retry, Workflow, sleep, step, workflow
@@ -67,13 +68,13 @@ def test_a_pause_does_not_wait_until_a_sleep_is_over(
     url: str, flow: Workflow[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = asyncio.Event()
-    real = Steps._wait_until
+    real = Resting._wait
 
-    async def telling(self: Steps, *args: Any) -> bool:
+    async def telling(self: Resting, *args: Any) -> bool:
         asyncio.get_running_loop().call_soon(waits.set)
         return await real(self, *args)
 
-    monkeypatch.setattr(Steps, "_wait_until", telling)
+    monkeypatch.setattr(Resting, "_wait", telling)
 
     async def main() -> None:
         async with hf.Engine(url) as engine, asyncio.timeout(PATIENCE):

@@ -216,4 +216,4 @@ def _step_of(core: Core, run_id: str) -> str:
     run = running_here(core, run_id)
     if run is None:
         return ""
-    return ", ".join(sorted({*run.steps.attempts.under_way, *run.steps.waiting}))
+    return ", ".join(sorted({*run.steps.attempts.under_way, *run.steps.resting.until}))

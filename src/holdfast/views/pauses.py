@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple
 from holdfast.checkpoint import RunInfo, to_datetime
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec.meta import Meta
-from holdfast.engine.resume import history
+from holdfast.engine.resume import stops
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.pages import pass_by
 from holdfast.model import Entry, Kind, Status
@@ -65,7 +65,7 @@ def _told(cp: SyncCheckpointer, run: RunInfo, entry: Entry) -> Pause:
         case "pause":
             asked = _request(cp, entry)
             return Pause("person", asked.by, asked.reason or "") if asked else Pause("person")
-        case history.TIMER:
+        case stops.TIMER:
             return Pause("timer", until=until)
         case "timeout":
             return Pause("timeout")

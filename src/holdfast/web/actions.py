@@ -21,7 +21,7 @@ from holdfast.codec.values import same
 from holdfast.engine.people import going_back, requests, resuming
 from holdfast.engine.people.dialog import Dialog
 from holdfast.engine.people.questions import DEADLINE
-from holdfast.engine.resume.history import resume_requested
+from holdfast.engine.resume.stops import resume_requested
 from holdfast.errors import (
     CheckpointNotFoundError,
     HoldfastError,

@@ -16,7 +16,7 @@ from holdfast.engine.people.checking import checked
 from holdfast.engine.people.dialog import Dialog
 from holdfast.engine.people.inbox import all_open, questions
 from holdfast.engine.people.questions import DEADLINE, FAIL, Question
-from holdfast.engine.resume.history import waits_by_itself
+from holdfast.engine.resume.stops import waits_by_itself
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointNotFoundError,

@@ -9,7 +9,7 @@ from holdfast.engine.holding.observing import refuse_if_held
 from holdfast.engine.people.inbox import questions
 from holdfast.engine.people.requests import continuable
 from holdfast.engine.resume.activity import due_of
-from holdfast.engine.resume.history import RESUME, resume_requested, waits_by_itself
+from holdfast.engine.resume.stops import RESUME, resume_requested, waits_by_itself
 from holdfast.errors import FlowChangedError, HoldfastError, RunActiveError, RunPausedError
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core, Op

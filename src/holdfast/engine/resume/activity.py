@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from holdfast.checkpoint import RunInfo, to_datetime
 from holdfast.codec.meta import Meta
 from holdfast.engine.holding.observing import standing
-from holdfast.engine.resume.history import TIMER, resume_requested
+from holdfast.engine.resume.stops import TIMER, resume_requested
 from holdfast.kernel.core import Core
 from holdfast.model import Status
 

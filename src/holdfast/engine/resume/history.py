@@ -12,6 +12,7 @@ from holdfast.codec.meta import EPOCH, Meta, claimed_so_far, meta_text, without_
 from holdfast.codec.secrets import Carrying
 from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Stored
+from holdfast.engine.resume.stops import TIMER, asks_to_resume, waits_by_itself
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel import compose
 from holdfast.kernel.core import Core
@@ -346,16 +347,6 @@ class History:
         return next(found, None)
 
 
-TIMER = "timer"
-"""Why a run is paused that a worker continues when it is due."""
-
-RESUME = "resume"
-"""What is requested of workers for a run that they would leave alone."""
-
-WAITS = ("child", "questions", TIMER)
-"""Why a run is paused that nobody asked to pause: an answer lets it continue."""
-
-
 def _is_plain(entry: Entry) -> bool:
     """Whether the entry says nothing but that a step of a run under way was finished."""
     is_result = entry.kind == Kind.RESULT and entry.status == Status.RUNNING
@@ -364,28 +355,6 @@ def _is_plain(entry: Entry) -> bool:
 
 _STOPPED = (Status.PAUSED, Status.FAILED, Status.OPEN)  # nobody executed the run from there on
 _PROGRESS = (Kind.RESULT, Kind.CHECKPOINT)
-
-
-def waits_by_itself(core: Core, head: Entry) -> bool:
-    """Whether a run that is paused waits for something, and nobody asked it to pause. Blocks."""
-    since = core.journals.trail(head.run, start=head.term, bodies=False)
-    if any(entry.kind == Kind.REQUEST and Meta(entry).action == "pause" for entry in since):
-        return False
-    stop = next((entry for entry in since if entry.seq == head.term), None)
-    return stop is not None and (stop.kind == Kind.QUESTION or Meta(stop).waits_for in WAITS)
-
-
-def asks_to_resume(entry: Entry) -> bool:
-    """Whether somebody asks workers to continue a run that stopped."""
-    return entry.kind == Kind.REQUEST and Meta(entry).action == RESUME
-
-
-def resume_requested(core: Core, head: Entry) -> Entry | None:
-    """The entry that asks workers to continue the run with this head, if it has stopped. Blocks."""
-    if head.seq == head.term or head.status == Status.RUNNING or head.flow is None:
-        return None  # without a flow, there is nothing that a worker could execute
-    since = core.journals.trail(head.run, start=head.term + 1, bodies=False)
-    return next(filter(asks_to_resume, since), None)
 
 
 def answer_in(meta: Meta, value: Any) -> Any:

@@ -18,7 +18,7 @@ from holdfast.engine.holding.observing import (
     standing_of,
 )
 from holdfast.engine.people import requests
-from holdfast.engine.resume.history import waits_by_itself
+from holdfast.engine.resume.stops import waits_by_itself
 from holdfast.errors import (
     CheckpointCorruptedError,
     HoldfastError,

@@ -16,7 +16,8 @@ from holdfast.engine.retry import Retry
 from holdfast.engine.run.attempt import NO_CLAIMS, Attempts, NotBegunError
 from holdfast.engine.run.failures import failure, given_up
 from holdfast.engine.run.interruption import Interruption
-from holdfast.engine.timers import LEAVE_AFTER, Sleep, until
+from holdfast.engine.run.resting import Resting
+from holdfast.engine.timers import LEAVE_AFTER, Sleep
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointLoadError,
@@ -70,13 +71,10 @@ class Steps:
         self.deaths = behind.deaths  # attempts that a crash cut short, until something is finished
         self._failed = behind.failed_attempts
         self._cut_short = behind.cut_short
-        self._due = dict(behind.due)  # when a step that waits is to continue, as recorded
-        self.waiting: dict[str, int] = {}  # steps that only wait, and until when
         self._running: dict[asyncio.Task[Finished | None], Task] = {}
         self._bell: asyncio.Future[None] | None = None
-        self._may_begin = asyncio.Event()  # what waited
-        self._may_begin.set()
         self._interruption = Interruption(wakes=behind.wanted is not None)
+        self.resting = Resting(run, self._interruption, behind.due)
         self._fatal: BaseException | None = None  # ends the run, once the others are recorded
 
     def executed_by(self, task: asyncio.Task[Any] | None) -> None:
@@ -122,9 +120,10 @@ class Steps:
         run = self._run
         if not run.options.in_worker or not self._running or self._interruption.wakes:
             return None
-        if any(task.key not in self.waiting for task in self._running.values()):
+        waiting = self.resting.until
+        if any(task.key not in waiting for task in self._running.values()):
             return None
-        due = min(self.waiting[task.key] for task in self._running.values())
+        due = min(waiting[task.key] for task in self._running.values())
         left = (due - run.core.journals.clock.now()) / 1e6
         return due if left > LEAVE_AFTER else None
 
@@ -167,9 +166,9 @@ class Steps:
         """
         self._interruption.ask(only_waiting=only_waiting)
         for spawned, task in self._running.items():
-            if task.key in self.waiting or (task.child is None and not only_waiting):
+            if task.key in self.resting.until or (task.child is None and not only_waiting):
                 spawned.cancel()
-        waits_here = not self._running and bool(self.waiting)
+        waits_here = not self._running and bool(self.resting.until)
         if waits_here or not only_waiting:
             self._interruption.cancel_here()
 
@@ -196,14 +195,6 @@ class Steps:
         self.attempts.outlives(spawned)
         return True
 
-    def hold_back(self) -> None:
-        """Begin nothing that comes due from here on: the run is about to stop."""
-        self._may_begin.clear()
-
-    def go_on(self) -> None:
-        """Begin what was held back: the run goes on."""
-        self._may_begin.set()
-
     def calm_down(self) -> None:
         """Execute again after an interruption: steps are to be undone.
 
@@ -223,7 +214,8 @@ class Steps:
 
     def let_go(self) -> None:
         """The run is over, and nothing is under way: see `ending.let_go`."""
-        del self._run, self.attempts._run, self.attempts.reading  # noqa: SLF001 - our own
+        attempts, resting = self.attempts, self.resting
+        del self._run, attempts._run, attempts.reading, resting._run  # noqa: SLF001 - our own
 
     def _fits_here(self, task: Task) -> bool:
         """Whether it needs no task of its own.
@@ -286,15 +278,14 @@ class Steps:
         if self.deaths and self._hopeless(task):
             error = given_up(run.run_id, task, self.deaths, attempt - 1)
             return Finished(task, None, error, 0.0, attempt - 1)
-        sleep = task.fn if isinstance(task.fn, Sleep) else None
-        due = self._due.get(key) if self._due and sleep is None else None
-        if due is not None and not await self._wait_until(task.key, due, here):
+        resting, sleep = self.resting, task.fn if isinstance(task.fn, Sleep) else None
+        if sleep is None and resting.due and not await resting.as_recorded(key, here):
             return None
         while True:
             try:
                 if task.fresh is not None and tries:
                     task.args = task.fresh()
-                if sleep is not None and not await self._sleep(task, sleep, here):
+                if sleep is not None and not await resting.in_sleep(task, sleep, here):
                     return None
                 self._interruption.allow(here and task.child is None, run.loop)
                 try:
@@ -345,58 +336,12 @@ class Steps:
                     return Finished(task, None, failed, perf_counter() - began, attempt)
                 why = raised
             delay = retry.delay(failures, run.core.journals.entropy)
-            if not await self._wait_to_retry(task, attempt, why, delay, here):
+            if not await resting.before_retry(task, attempt, why, delay, here):
                 return None
             attempt += 1
             tries += 1
             self._announce(task, attempt)
             self.ring()
-
-    async def _wait_to_retry(
-        self, task: Task, attempt: int, why: Exception, delay: float, here: bool
-    ) -> bool:
-        """Record the failed attempt and wait; False if that was interrupted."""
-        due = self._run.core.journals.clock.now() + round(delay * 1e6)
-        try:
-            await self._run.note_attempt(task, attempt, why, delay, due)
-        except asyncio.CancelledError:
-            if self._interruption.was_ours(here):
-                return False
-            raise
-        return await self._wait_until(task.key, due, here, delay)
-
-    async def _sleep(self, task: Task, sleep: Sleep, here: bool) -> bool:
-        """Record when to wake up, unless that is known, and wait; False if that was interrupted."""
-        clock = self._run.core.journals.clock
-        due = self._due.get(task.key)
-        if due is None:
-            due = self._due[task.key] = sleep.wakes_at(clock.now())
-            await self._run.note_sleep(task, due)
-        within = None if sleep.seconds is None else (due - clock.now()) / 1e6
-        return await self._wait_until(task.key, due, here, within)
-
-    async def _wait_until(
-        self, key: str, due: int, here: bool, within: float | None = None
-    ) -> bool:
-        """Wait for a moment, and let the run be left meanwhile; False if that was interrupted."""
-        if self._interruption.wakes:
-            return False
-        self.waiting[key] = due
-        self.ring()
-        try:
-            self._interruption.allow(here, self._run.loop)
-            try:
-                await until(self._run.core.journals.clock, due, within)
-                await self._may_begin.wait()
-            finally:
-                self._interruption.here = None
-        except asyncio.CancelledError:
-            if self._interruption.was_ours(here, waiting=True):
-                return False
-            raise
-        finally:
-            del self.waiting[key]
-        return True
 
 
 def _retrieve(spawned: asyncio.Task[Any]) -> None:

@@ -17,7 +17,7 @@ from holdfast.engine.resume.history import answer_in
 from holdfast.engine.run import ending, left, pausing
 from holdfast.engine.run.calling import as_failure
 from holdfast.engine.run.execute import Finished, Steps
-from holdfast.engine.run.failures import describe, failure, message_of, type_name
+from holdfast.engine.run.failures import failure
 from holdfast.engine.run.hold import Hold
 from holdfast.engine.run.pausing import Waits
 from holdfast.engine.run.record import Recorder
@@ -78,7 +78,6 @@ class Run(Telling):
         self._asked: float | None = None  # since when the loop has not turned
         self.waits = Waits(program, dict(behind.deadlines))
         self._answers_came = False
-        self.loop = None
         self.task: asyncio.Task[Any] | None = None  # the one that executes it
         self.began = perf_counter()
         self._due: float | None = None  # by the clock of the loop: when it times out
@@ -212,24 +211,6 @@ class Run(Telling):
             return
         self.ask(action)
 
-    async def note_attempt(
-        self, task: Task, attempt: int, error: BaseException, delay: float, due: int
-    ) -> None:
-        """Record that an attempt failed: the next holder must not start counting anew."""
-        message = f"{type_name(error)}: {message_of(error)}"
-        what = task.key, task.name, attempt, message, round(delay, 3), type_name(error)
-        self.emit(ev.StepRetrying(self.run_id, *what))
-        facts = {"of": "attempt", "attempt": attempt, "due": due}
-        note = self.recorder.note(
-            Kind.FAIL, Status.RUNNING, facts, value=describe(error), step=task.key
-        )
-        await self.recorder.save([note])
-
-    async def note_sleep(self, task: Task, due: int) -> None:
-        """Record when a step wakes up: the next holder must not begin to wait anew."""
-        note = self.recorder.note(Kind.SLEEP, Status.RUNNING, {"due": due}, step=task.key)
-        await self.recorder.save_and_announce([note], urgent=True)
-
     # --- the loop
 
     async def _work(self) -> Any:
@@ -295,7 +276,7 @@ class Run(Telling):
                 await self.parent.note_child(self._of.key, self.run_id)
             await self.hold.claim_again()
             self.paused = False
-            self.steps.go_on()
+            self.steps.resting.go_on()
 
     async def note_child(self, key: str, child: str) -> None:
         """Record that a child run is about to be executed. Raises `LeaseLostError`: it may not be."""
@@ -405,8 +386,7 @@ class Run(Telling):
         """Read what others appended to the journal."""
         for entry in self.hold.absorbed:
             meta = Meta(entry)
-            asks = entry.kind in (Kind.REQUEST, Kind.PAUSE)
-            if asks and meta.action in ("pause", "cancel"):
+            if entry.kind in (Kind.REQUEST, Kind.PAUSE) and meta.action in ("pause", "cancel"):
                 self.ask(meta.action)
             elif entry.kind == Kind.ANSWER and counts(self.core, entry):
                 value = self.core.journals.value(entry.run, entry.seq, entry)

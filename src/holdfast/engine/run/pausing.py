@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from holdfast.checkpoint import to_datetime
 from holdfast.engine import events as ev
 from holdfast.engine.program import Program, Record
-from holdfast.engine.resume.history import TIMER
+from holdfast.engine.resume.stops import TIMER
 from holdfast.errors import RunPausedError
 from holdfast.model import Kind, Status
 
@@ -68,7 +68,7 @@ async def pause_until(run: Run, due: int) -> None:
     Workers continue it when it is due.
     """
     due = min(due, run.waits.until or due)
-    run.steps.hold_back()
+    run.steps.resting.hold_back()
     await _record(run, {**run.waits.facts(), "reason": TIMER, "due": due})
     if run.wanted is None and not run.answered():
         _stop(run, tuple(run.program.questions()), due)

@@ -27,7 +27,6 @@ class Telling:
 
     run_id: str
     steps: Steps
-    loop: asyncio.AbstractEventLoop | None  # that it is executed in
 
     def __init__(
         self, core: Core, options: Options, parent: Run | None, *, hands_over: bool
@@ -40,6 +39,7 @@ class Telling:
         self.observers = core.observers
         self.heard = options.listening or bool(self.observers)  # someone gets the events
         self.around_steps = run_observers(core) if self.observers else ()
+        self.loop: asyncio.AbstractEventLoop | None = None  # that it is executed in
         self.told_end = False  # that it is executed here no more
 
     @property

@@ -1,0 +1,95 @@
+"""Steps that only wait: to wake up, or for another attempt. The moment is recorded first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from holdfast.engine import events as ev
+from holdfast.engine.program import Task
+from holdfast.engine.run.failures import describe, message_of, type_name
+from holdfast.engine.run.interruption import Interruption
+from holdfast.engine.timers import Sleep, until
+from holdfast.model import Kind, Status
+
+if TYPE_CHECKING:
+    from holdfast.engine.run.loop import Run
+
+
+class Resting:
+    """The waiting steps of one run. What returns a bool returns False if it was interrupted."""
+
+    def __init__(self, run: Run, interruption: Interruption, due: Mapping[str, int]) -> None:
+        self._run = run
+        self._interruption = interruption
+        self.due = dict(due)  # when steps are to continue, as recorded by a holder before
+        self.until: dict[str, int] = {}  # the steps that wait now, and until when
+        self._may_begin = asyncio.Event()
+        self._may_begin.set()
+
+    def hold_back(self) -> None:
+        """Begin nothing that comes due from here on: the run is about to stop."""
+        self._may_begin.clear()
+
+    def go_on(self) -> None:
+        """Begin what was held back: the run goes on."""
+        self._may_begin.set()
+
+    async def as_recorded(self, key: str, here: bool) -> bool:
+        """Wait on, if the step waited under an earlier holder."""
+        due = self.due.get(key)
+        return due is None or await self._wait(key, due, here)
+
+    async def before_retry(
+        self, task: Task, attempt: int, why: Exception, delay: float, here: bool
+    ) -> bool:
+        """Record that an attempt failed, and wait: the next holder must not start counting anew."""
+        run, message = self._run, f"{type_name(why)}: {message_of(why)}"
+        due = run.core.journals.clock.now() + round(delay * 1e6)
+        what = task.key, task.name, attempt, message, round(delay, 3), type_name(why)
+        run.emit(ev.StepRetrying(run.run_id, *what))
+        facts = {"of": "attempt", "attempt": attempt, "due": due}
+        note = run.recorder.note(
+            Kind.FAIL, Status.RUNNING, facts, value=describe(why), step=task.key
+        )
+        try:
+            await run.recorder.save([note])
+        except asyncio.CancelledError:
+            if self._interruption.was_ours(here):
+                return False
+            raise
+        return await self._wait(task.key, due, here, delay)
+
+    async def in_sleep(self, task: Task, sleep: Sleep, here: bool) -> bool:
+        """Record when to wake up, unless that is known, and wait."""
+        run, clock = self._run, self._run.core.journals.clock
+        due = self.due.get(task.key)
+        if due is None:
+            due = self.due[task.key] = sleep.wakes_at(clock.now())
+            note = run.recorder.note(Kind.SLEEP, Status.RUNNING, {"due": due}, step=task.key)
+            await run.recorder.save_and_announce([note], urgent=True)
+        within = None if sleep.seconds is None else (due - clock.now()) / 1e6
+        return await self._wait(task.key, due, here, within)
+
+    async def _wait(self, key: str, due: int, here: bool, within: float | None = None) -> bool:
+        """Wait for a moment, and let the run be left meanwhile."""
+        run = self._run
+        if self._interruption.wakes:
+            return False
+        self.until[key] = due
+        run.steps.ring()
+        try:
+            self._interruption.allow(here, run.loop)
+            try:
+                await until(run.core.journals.clock, due, within)
+                await self._may_begin.wait()
+            finally:
+                self._interruption.here = None
+        except asyncio.CancelledError:
+            if self._interruption.was_ours(here, waiting=True):
+                return False
+            raise
+        finally:
+            del self.until[key]
+        return True
