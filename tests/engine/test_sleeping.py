@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.checkpoint import to_datetime, to_micros
+from holdfast.engine import timers
 from holdfast.graph import END, Graph
 from holdfast.model import Kind
 from holdfast.pipeline import Pipeline, SleepStep
@@ -220,6 +226,26 @@ def test_a_pipelines_sleep_says_what_is_wrong_with_it(settings: Any, words: str)
 def test_a_sleep_says_what_is_wrong_with_it(arguments: Any, options: Any, words: str) -> None:
     with pytest.raises((TypeError, ValueError), match=words):
         sleep(*arguments, **options)
+
+
+@given(began=st.floats(0, 1e6), within=st.floats(1e-6, 1e3))
+def test_a_wait_ends_in_time_though_the_wall_clock_stands_still(
+    began: float, within: float
+) -> None:
+    """What is left may be so little that the time is the same after it."""
+    now, looks = began, 0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now, looks
+        now, looks = now + seconds, looks + 1
+        assert looks <= within / 60 + 5
+
+    clock = FakeClock()
+    loop = SimpleNamespace(time=lambda: now)
+    fake = SimpleNamespace(sleep=sleep, get_running_loop=lambda: loop)
+    with mock.patch.object(timers, "asyncio", fake), suppress(StopIteration):
+        timers.until(clock, clock.now() + 10**12, within).send(None)
+    assert began + within - 1e-6 <= now <= began + within + 1e-6
 
 
 def test_a_sleep_outside_of_a_flow_just_sleeps() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from datetime import datetime, timedelta
 from typing import Any, Final, TypedDict, Unpack
 
@@ -74,12 +75,8 @@ async def until(clock: Clock, due: int, within: float | None = None) -> None:
     """
     await asyncio.sleep(0)
     loop = asyncio.get_running_loop()
-    began = loop.time()
-    while (left := (due - clock.now()) / 1e6) > 0:
-        if within is not None:
-            left = min(left, within - (loop.time() - began))
-            if left <= 0:
-                return
+    end = math.inf if within is None else loop.time() + within
+    while (left := min((due - clock.now()) / 1e6, end - loop.time())) > 0:
         await asyncio.sleep(min(left, _LOOK))
 
 
