@@ -114,3 +114,4 @@ def test_the_error_says_what_is_missing_and_how_to_install_it(installed_from: In
     error = extras.missing_extra("ui", ImportError("no", name="uvicorn"))
     assert str(error) == "this needs uvicorn; install it with: pip install 'holdfast[ui]'"
     assert error.name == "uvicorn"
+    assert isinstance(error, extras.MissingExtraError), "commands tell it from an import of yours"

@@ -9,10 +9,17 @@ from typing import Any
 # Other imports are where they are needed: `import holdfast` imports this module.
 
 
-def missing_extra(extra: str, error: ImportError, what: str = "this") -> ImportError:
-    """The error to raise for an extra that is not installed: it says how to install it."""
-    text = f"{what} needs {error.name or error}; install it with: {install_command(extra)}"
-    return ImportError(text, name=error.name)
+class MissingExtraError(ImportError):
+    """An extra is not installed; the message says how to install it."""
+
+
+def missing_extra(
+    extra: str, error: ImportError, what: str = "this", needs: str = ""
+) -> MissingExtraError:
+    """The error to raise for an import that failed; `needs` is what to call what is missing."""
+    needs = needs or error.name or str(error)
+    text = f"{what} needs {needs}; install it with: {install_command(extra)}"
+    return MissingExtraError(text, name=error.name)
 
 
 def install_command(extra: str) -> str:

@@ -12,6 +12,7 @@ from holdfast.cli import _show
 from holdfast.cli._exits import FailedError
 from holdfast.engine.holding.here import THIS
 from holdfast.errors import HoldfastError
+from holdfast.extras import MissingExtraError
 
 _NOT_THEIRS: Final = ("holdfast", "importlib", "_frozen_importlib")
 
@@ -52,7 +53,9 @@ def _explains_itself(error: Exception, where: str) -> bool:
     if not isinstance(error, ImportError):
         return False
     missing = isinstance(error, ModuleNotFoundError) and error.name is not None
-    return "holdfast[" in str(error) or (missing and f"{where}.".startswith(f"{error.name}."))
+    return isinstance(error, MissingExtraError) or (
+        missing and f"{where}.".startswith(f"{error.name}.")
+    )
 
 
 def _theirs(trace: TracebackType | None) -> TracebackType | None:

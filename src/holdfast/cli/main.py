@@ -153,7 +153,9 @@ class Commands(click.Group):
             error.message = shown  # type: ignore[misc]  # click shows what is there
             raise
         except (HoldfastError, OSError, ImportError) as error:
-            unforeseen = isinstance(error, ImportError) and "holdfast[" not in str(error)
+            from holdfast.extras import MissingExtraError
+
+            unforeseen = isinstance(error, ImportError) and not isinstance(error, MissingExtraError)
             if unforeseen or isinstance(error, BrokenPipeError) or ctx.meta.get("holdfast.debug"):
                 raise
             from holdfast.cli._exits import code_of

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from holdfast.errors import InvalidFlowError
-from holdfast.extras import install_command
+from holdfast.extras import missing_extra
 from holdfast.pipeline.problems import Where, shown
 
 MAX_BYTES: Final = 500_000
@@ -112,10 +112,8 @@ def _note_lines(text: str, lines: dict[Where, int]) -> None:
 def _yaml(text: str, lines: dict[Where, int]) -> Any:
     try:
         import yaml
-    except ImportError:
-        raise ImportError(
-            f"a definition in YAML needs PyYAML: {install_command('yaml')}; or use JSON"
-        ) from None
+    except ImportError as error:
+        raise missing_extra("yaml", error, "a definition in YAML", "PyYAML") from None
     try:
         fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         _check_size(yaml, fast, text)

@@ -14,11 +14,9 @@ an agent is a step, and how it is recorded. Not here: how its tasks are replayed
 try:
     from pydantic_ai.durable_exec import JSON_CODEC as _NEEDED
 except ImportError as error:
-    from holdfast.extras import install_command
+    from holdfast.extras import missing_extra
 
-    raise ImportError(
-        "this needs pydantic-ai 2.66 or newer; install it with: " + install_command("pydantic-ai")
-    ) from error
+    raise missing_extra("pydantic-ai", error, needs="pydantic-ai 2.66 or newer") from error
 
 from holdfast.integrations.pydantic_ai.agent import HoldfastAgent
 from holdfast.integrations.pydantic_ai.agent_flow import AgentFlow
