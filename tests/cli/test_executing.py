@@ -401,8 +401,8 @@ def test_a_run_that_a_process_executes_is_only_asked_to_cancel(cli: Cli) -> None
 
 def way_on(printed: str) -> list[str]:
     """The command that is offered, ready to be called."""
-    (line,) = [line for line in printed.splitlines() if "continue with: holdfast " in line]
-    return shlex.split(line.partition("continue with: holdfast ")[2], comments=True)
+    (line,) = re.findall(r"continue with:\s+holdfast (.*)", printed)
+    return shlex.split(line, comments=True)
 
 
 def test_the_command_that_is_offered_continues_the_run(cli: Cli) -> None:
@@ -508,7 +508,7 @@ def test_where_nobody_knows_the_flow_the_command_has_a_place_for_it(
     finally:
         sys.modules.pop("jobs")
     answered = cli("answer", "it", "--with", "3")
-    assert "answered; start your program again, or continue with: " in answered.out
+    assert "answered; start your program again, or continue with:\n  holdfast " in answered.out
     assert "  # MODULE:NAME: the module and name of flow 'anything'\n" in answered.out
     assert way_on(answered.out) == ["resume", "it", "--flow=MODULE:NAME"]
     assert cli("resume", "it").code == Exit.NOT_FOUND

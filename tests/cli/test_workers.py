@@ -266,7 +266,7 @@ def test_whoever_answers_is_told_that_a_worker_continues_the_run(cli: Cli) -> No
         assert answered.out == "answered; a worker continues it\n"
         started.says("completed")
     answered = cli("answer", "two", "--with", '{"approved": true, "amount": 1}')
-    assert "no worker is alive to continue it; start one: holdfast worker" in answered.out
+    assert "no worker is alive to continue it; start one:\n  holdfast worker" in answered.out
     assert "it waits for a worker, and none is alive; start one:" in cli("show", "two").out
 
 

@@ -16,7 +16,8 @@ from holdfast.engine.people import inbox, requests
 from holdfast.engine.people.questions import Question
 from holdfast.errors import InvalidAnswerError, QuestionError
 from holdfast.views import continuing, threads
-from holdfast.views.commands import ANY_FORM, answer_form
+from holdfast.views.commands import ANY_FORM, answer_form, has_placeholder
+from holdfast.views.rescue import Advice
 from holdfast.views.values import plain
 
 _BOOLEANS: Final = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
@@ -78,8 +79,18 @@ def command(
         then = continuing.after_an_answer(commands, cp, info)
     session.show(
         {"run_id": run_id, "question": question, "answered": True},
-        lambda: _show.say(f"answered; {then}"),
+        lambda: _draw(then),
     )
+
+
+def _draw(then: Advice | None) -> None:
+    if then is None:
+        _show.say("answered; a worker continues it")
+    elif has_placeholder(then.command):  # with words about it that need a line of their own
+        _show.say(f"answered; {then.why}")
+        _show.say(f"  {then.command}")
+    else:
+        _show.say(f"answered; {then.why} {then.command}")
 
 
 def _given(document: str, asked: Question | None, way: str) -> Any:

@@ -13,6 +13,7 @@ from holdfast.model import OF_CHILD, Status
 from holdfast.project import project_settings
 from holdfast.views import threads
 from holdfast.views.commands import PLACEHOLDER, Commands, explained
+from holdfast.views.rescue import Advice
 from holdfast.views.runs import doing
 
 _LONGEST_SOURCE: Final = 500  # characters
@@ -42,16 +43,16 @@ def or_again(source: str | None) -> str:
     return "" if source else "start your program again, or "
 
 
-def after_an_answer(commands: Commands, cp: SyncCheckpointer, info: RunInfo) -> str:
-    """Who continues a run that was answered, or how to do it."""
+def after_an_answer(commands: Commands, cp: SyncCheckpointer, info: RunInfo) -> Advice | None:
+    """How to continue a run that was answered; None if a worker does."""
     if has_worker(cp, info.run_id):
-        return "a worker continues it"
+        return None
     if is_for_workers(cp.core, info.run_id):
         worker = explained(worker_command(commands), info.flow)
-        return f"no worker is alive to continue it; start one: {worker}"
+        return Advice("no worker is alive to continue it; start one:", worker)
     source = source_of(cp, info.run_id)
     resume = commands.resume(info.run_id, source=source, of=info.flow)
-    return f"{or_again(source)}continue with: {resume}"
+    return Advice(f"{or_again(source)}continue with:", resume)
 
 
 def way_on(
