@@ -32,6 +32,7 @@ def installed_from(monkeypatch: pytest.MonkeyPatch) -> Iterator[Installed]:
         monkeypatch.setattr(metadata, "distribution", lambda name: Distribution(direct_url))
         extras._direct_url.cache_clear()
 
+    monkeypatch.setattr(extras, "_is_installed", lambda package: True)
     monkeypatch.setattr("shutil.which", lambda name: str(Path(sys.executable).parent / name))
     yield install
     extras._direct_url.cache_clear()
@@ -95,7 +96,7 @@ def test_a_pip_of_another_environment_is_not_called(
     installed_from(None)
     monkeypatch.setattr("shutil.which", lambda name: f"/elsewhere/{name}")
     monkeypatch.setattr(sys, "executable", "/opt/venv/bin/python")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    monkeypatch.setattr(extras, "_is_installed", lambda package: True)
     assert extras.install_command("ui") == "/opt/venv/bin/python -m pip install 'holdfast[ui]'"
 
 
@@ -104,7 +105,7 @@ def test_without_pip_uv_installs_into_this_environment(
 ) -> None:
     installed_from(None)
     monkeypatch.setattr(sys, "executable", "/opt/venv/bin/python")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr(extras, "_is_installed", lambda package: False)
     wanted = "uv pip install --python=/opt/venv/bin/python 'holdfast[ui]'"
     assert extras.install_command("ui") == wanted
 

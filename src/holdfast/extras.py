@@ -17,7 +17,7 @@ def missing_extra(
     extra: str, error: ImportError, what: str = "this", needs: str = ""
 ) -> MissingExtraError:
     """The error to raise for an import that failed; `needs` is what to call what is missing."""
-    needs = needs or error.name or str(error)
+    needs = needs or (error.name or "").partition(".")[0] or str(error)
     text = f"{what} needs {needs}; install it with: {install_command(extra)}"
     return MissingExtraError(text, name=error.name)
 
@@ -35,16 +35,24 @@ def install_command(extra: str) -> str:
 
 def _installer() -> list[str]:
     """What installs into the environment of this process."""
-    from importlib.util import find_spec
     from pathlib import Path
     from shutil import which
 
     python = sys.executable and _from_here(sys.executable)
-    if python and find_spec("pip") is None and which("uv"):
+    if python and not _is_installed("pip") and which("uv"):
         return ["uv", "pip", "install", f"--python={python}"]
     if not python or Path(which("pip") or "").parent == Path(sys.executable).parent:
         return ["pip", "install"]
     return [python, "-m", "pip", "install"]
+
+
+def _is_installed(package: str) -> bool:
+    from importlib import metadata
+
+    try:
+        return bool(metadata.version(package))
+    except metadata.PackageNotFoundError:
+        return False
 
 
 def _source(extra: str) -> list[str]:

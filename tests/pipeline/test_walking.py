@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.engine.run import execute
+from holdfast.engine.run import resting
 from holdfast.pipeline import Pipeline
 from tests.faults import FakeClock
 from tests.pipeline.flows import Calls, path, run, when
@@ -98,7 +98,7 @@ def test_a_pause_stands_between_rounds_and_nowhere_else(monkeypatch: pytest.Monk
     async def until(clock: object, due: int, within: float) -> None:
         slept.append(round(within, 1))
 
-    monkeypatch.setattr(execute, "until", until)
+    monkeypatch.setattr(resting, "until", until)
     calls = Calls()
     run(looping(calls, 3, iteration_delay_seconds=5).run(1))
     assert slept == [5, 5]

@@ -24,7 +24,7 @@ def aes_gcm(key: bytes) -> AESGCM:
     try:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ImportError as error:
-        raise missing_extra("crypto", error, "encryption and Ed25519 keys") from error
+        raise missing_extra("crypto", error, "encryption") from error
     return AESGCM(key)
 
 

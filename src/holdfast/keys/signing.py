@@ -287,7 +287,7 @@ def _cryptography() -> tuple[Any, Any]:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as error:
-        raise missing_extra("crypto", error, "encryption and Ed25519 keys") from error
+        raise missing_extra("crypto", error, "an Ed25519 key") from error
     return serialization, ed25519
 
 
