@@ -13,6 +13,7 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._options import age, at_most, option, parse_labels
 from holdfast.cli._session import Session, as_command
+from holdfast.model import Status
 from holdfast.operations.listing import proved
 from holdfast.store import PAGE
 from holdfast.views import words
@@ -72,8 +73,7 @@ def command(
 
     A run under way is listed as `orphaned`, not as `running`, if its process is dead or has left
     it, and as `answered` if it waited for an answer that it has now: `holdfast recover` resumes
-    both, and so do workers. A
-    run whose newest entry is not what was written is shown as `damaged`.
+    both, and so do workers. A run whose newest entry is not what was written is shown as `damaged`.
     CONTINUES says when workers continue a run that was submitted, sleeps or waits for an answer
     until a deadline. With --json, all of them, one object per line; `status` is then the recorded
     status, beside `holder`, `orphaned`, `answered`, `due` and `damage`.
@@ -127,7 +127,9 @@ def _counted(
     cp: SyncCheckpointer, status: Sequence[str], where: dict[str, Any]
 ) -> Mapping[str, int]:
     if tells_nothing_apart(status):
-        return cp.count_runs(**where)
+        counts = cp.count_runs(**where)
+        # Which of these nobody executes is looked up for those that are shown alone.
+        return {"under way" if s == Status.RUNNING else s: n for s, n in counts.items()}
     return Counter(doing(cp, run)[0] for run in _found(cp, status, where))
 
 
