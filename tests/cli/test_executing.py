@@ -335,6 +335,13 @@ def test_a_pipeline_may_bring_a_checkpointer_along(cli: Cli) -> None:
     assert [run["run_id"] for run in cli("runs", "--store", "brought.db", "--json").lines] == ["b"]
 
 
+def test_the_sum_below_a_list_counts_what_is_under_way(cli: Cli) -> None:
+    with at_work(cli):
+        pass
+    assert cli("submit", "jobs:etl", "-i", "day=monday", "--run-id", "later").code == 0
+    assert "1 of 2, newest first (1 submitted, 1 under way)" in cli("runs", "--limit", "1").out
+
+
 def test_a_run_whose_process_is_dead_is_shown_as_orphaned(cli: Cli) -> None:
     with at_work(cli) as worker:
         (alive,) = cli("runs", "--json").lines
