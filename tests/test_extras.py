@@ -116,3 +116,25 @@ def test_the_error_says_what_is_missing_and_how_to_install_it(installed_from: In
     assert str(error) == "this needs uvicorn; install it with: pip install 'holdfast[ui]'"
     assert error.name == "uvicorn"
     assert isinstance(error, extras.MissingExtraError), "commands tell it from an import of yours"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"url": 1}', '{"dir_info": null}', '{"vcs_info": "git"}']
+)
+def test_a_record_that_makes_no_sense_is_passed_by(
+    text: str, installed_from: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Distribution:
+        def read_text(self, name: str) -> str:
+            return text
+
+    installed_from(None)
+    monkeypatch.setattr(metadata, "distribution", lambda name: Distribution())
+    assert extras.install_command("ui") == "pip install 'holdfast[ui]'"
+
+
+def test_no_password_is_shown(installed_from: Installed) -> None:
+    installed_from({"url": "https://ann:s3cret@host/holdfast.whl", "archive_info": {}})
+    assert (
+        extras.install_command("ui") == "pip install 'holdfast[ui] @ https://ann@host/holdfast.whl'"
+    )

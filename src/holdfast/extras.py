@@ -64,14 +64,20 @@ def _source(extra: str) -> list[str]:
     url = str(found.get("url", ""))
     if vcs := found.get("vcs_info"):
         revision = vcs.get("requested_revision") or vcs.get("commit_id")
-        return [f"holdfast{extra} @ {vcs.get('vcs')}+{url}@{revision}"]
+        return [f"holdfast{extra} @ {vcs.get('vcs')}+{_without_password(url)}@{revision}"]
     if not url.startswith("file:"):
-        return [f"holdfast{extra} @ {url}" if url else f"holdfast{extra}"]
+        return [f"holdfast{extra} @ {_without_password(url)}" if url else f"holdfast{extra}"]
     path = unquote(urlsplit(url).path)
     if not Path(path).exists():
         return [f"holdfast{extra}"]
     editable = found.get("dir_info", {}).get("editable")
     return [*(["-e"] if editable else []), _from_here(path) + extra]
+
+
+def _without_password(url: str) -> str:
+    before, at, host = url.partition("@")
+    scheme, _, user = before.partition("://")
+    return f"{scheme}://{user.partition(':')[0]}@{host}" if at and ":" in user else url
 
 
 @cache
@@ -81,11 +87,14 @@ def _direct_url() -> dict[str, Any]:
     from importlib import metadata
 
     try:
-        text = metadata.distribution("holdfast").read_text("direct_url.json")
-    except metadata.PackageNotFoundError:
-        text = None
-    found = json.loads(text or "{}")
-    return found if isinstance(found, dict) else {}
+        found = json.loads(metadata.distribution("holdfast").read_text("direct_url.json") or "")
+    except (metadata.PackageNotFoundError, ValueError):
+        return {}
+    known = {"url": str, "vcs_info": dict, "dir_info": dict}
+    is_right = isinstance(found, dict) and all(
+        isinstance(found.get(name, kind()), kind) for name, kind in known.items()
+    )
+    return found if is_right else {}
 
 
 def _from_here(path: str) -> str:

@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.codec.meta import dump_meta
 from holdfast.engine.run import execute
 from holdfast.events import RunCancelled
-from holdfast.model import FROM_OUTSIDE, Entry
+from holdfast.kernel.appending import append_if
+from holdfast.kernel.draft import Draft
+from holdfast.model import FROM_OUTSIDE, Entry, Kind
 from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.sqlite.store import SQLiteStore
 from holdfast.workflow import Retry, Workflow, ask, parallel, sleep, step, workflow
@@ -307,3 +310,21 @@ async def test_a_run_that_goes_on_hears_that_it_was_cancelled_since_it_paused(
         assert isinstance(told[-1], RunCancelled)
         await asked_to
         assert await engine.status(RUN) == hf.Status.CANCELLED
+
+
+@in_loop
+async def test_a_process_that_others_hold_for_dead_and_paused_the_run_of_writes_nothing_more(
+    path: Path,
+) -> None:
+    go_on = path.with_name("go on")
+    async with hf.Engine(path) as engine:
+        run = asyncio.create_task(engine.run(waiting(str(go_on)), run_id=RUN))
+        await asyncio.to_thread(wait_until, lambda: "open" in kinds(path))
+        with hf.SyncCheckpointer(path) as cp:
+            facts = dump_meta({"action": "pause"})
+            pause = Draft(Kind.PAUSE.value, hf.Status.PAUSED.value, meta=facts)
+            cp.core.drive(append_if(cp.core, RUN, lambda head: [pause]))
+        go_on.touch()
+        with pytest.raises(hf.LeaseLostError):
+            await run
+    assert kinds(path) == ["open", "pause"]

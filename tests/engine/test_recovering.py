@@ -147,7 +147,9 @@ async def test_a_run_that_was_asked_to_pause_before_its_process_died_stays_pause
         await engine.pause("r1", reason="let me look")
         died.kill()
         if by == "recover":
-            assert await engine.recover(slow) == {"r0": 10, "r2": 30}
+            came = await engine.recover(slow)
+            assert isinstance(came.pop("r1"), hf.RunPausedError)
+            assert came == {"r0": 10, "r2": 30}
         else:
             await engine.work(slow, until_idle=True)
         assert [await engine.status(f"r{n}") for n in range(3)] == [
@@ -160,6 +162,19 @@ async def test_a_run_that_was_asked_to_pause_before_its_process_died_stays_pause
 
 
 @in_loop
+async def test_a_run_that_was_asked_to_pause_can_be_asked_to_go_on_before_anybody_sees_it(
+    url: str,
+) -> None:
+    died = Stuck(url, lines=3)
+    async with hf.Engine(url) as engine:
+        await engine.pause("r1")
+        died.kill()
+        assert await engine.submit_resume("r1") is True
+        assert await engine.submit_resume("r1") is False, "a worker continues it already"
+        assert await engine.recover(slow) == {"r0": 10, "r1": 20, "r2": 30}
+
+
+@in_loop
 async def test_a_graph_that_was_asked_to_pause_before_its_process_died_stays_paused(
     url: str,
 ) -> None:
@@ -167,7 +182,8 @@ async def test_a_graph_that_was_asked_to_pause_before_its_process_died_stays_pau
     async with hf.Engine(url) as engine:
         await engine.pause("g")
         died.kill()
-        assert await app.recover(store=url) == {}
+        (paused,) = (await app.recover(store=url)).values()
+        assert isinstance(paused, hf.RunPausedError)
         assert await engine.status("g") == hf.Status.PAUSED
 
 

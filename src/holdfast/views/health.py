@@ -12,6 +12,7 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.engine.resume.activity import is_for_workers
 from holdfast.engine.resume.recovery import Orphan, survey
 from holdfast.engine.working.listing import list_workers
+from holdfast.errors import CheckpointCorruptedError, KeyMissingError
 from holdfast.heads import RunHead
 from holdfast.model import Status
 from holdfast.operations.forget_record import records
@@ -247,7 +248,10 @@ def _unattended(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
 
 def _is_theirs(cp: SyncCheckpointer, head: RunHead) -> bool:
     """Whether workers alone continue a run; what its program left is among the orphans."""
-    return head.status != Status.RUNNING or is_for_workers(cp.core, head.run)
+    try:
+        return head.status != Status.RUNNING or is_for_workers(cp.core, head.run)
+    except (CheckpointCorruptedError, KeyMissingError):  # another finding says it
+        return True
 
 
 def _contents(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from holdfast.checkpoint import RunInfo
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.engine.people.inbox import questions
 from holdfast.engine.resume.activity import is_for_workers
-from holdfast.errors import HoldfastError
+from holdfast.errors import CheckpointCorruptedError, HoldfastError, KeyMissingError
 from holdfast.model import Status
 from holdfast.operations.verifying import Integrity
 from holdfast.views import continuing, threads
@@ -39,7 +39,7 @@ def next_for(
     if info.status == Status.PAUSED and not facts.get("answered"):
         return _paused(commands, cp, info, facts)
     waits = info.status != Status.RUNNING or facts.get("orphaned") or facts.get("answered")
-    if waits and is_for_workers(cp.core, info.run_id):
+    if waits and _is_for_workers(cp, info.run_id):
         return _for_workers(commands, cp, info)
     if facts.get("orphaned"):
         return _again(commands, cp, info, f"{_left(facts['holder'])};")
@@ -51,6 +51,13 @@ def next_for(
         why = "what it claims was found to be false; to execute those steps again,"
         return _again(commands, cp, info, why)
     return None
+
+
+def _is_for_workers(cp: SyncCheckpointer, run_id: str) -> bool:
+    try:
+        return is_for_workers(cp.core, run_id)
+    except (CheckpointCorruptedError, KeyMissingError):  # nobody can tell
+        return False
 
 
 def _again(

@@ -90,9 +90,17 @@ def row_of(cp: SyncCheckpointer, run: RunInfo) -> Row:
         shape,
         claims,
         _took(run, word, shape),
-        cp.stats(run.run_id).stored_bytes,
+        stored_bytes(cp, run.run_id),
         facts.get("holder") or _process(shape.holder),
     )
+
+
+def stored_bytes(cp: SyncCheckpointer, run_id: str) -> int:
+    """What the states of a run take in the store; 0 if that can't be read."""
+    try:
+        return cp.stats(run_id).stored_bytes
+    except CheckpointCorruptedError:
+        return 0
 
 
 def _took(run: RunInfo, word: str, shape: Shape) -> float | None:

@@ -9,7 +9,12 @@ from holdfast.engine.holding.observing import refuse_if_held
 from holdfast.engine.people.inbox import questions
 from holdfast.engine.people.requests import continuable
 from holdfast.engine.resume.activity import due_of
-from holdfast.engine.resume.stops import RESUME, resume_requested, waits_by_itself
+from holdfast.engine.resume.stops import (
+    RESUME,
+    pause_requested,
+    resume_requested,
+    waits_by_itself,
+)
 from holdfast.errors import FlowChangedError, HoldfastError, RunActiveError, RunPausedError
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core, Op
@@ -76,7 +81,7 @@ def _is_for_workers(core: Core, head: Entry) -> bool:
     """Whether workers continue the run already. Raises if they can't. Blocks."""
     if head.status == Status.RUNNING:
         refuse_if_held(core, head)
-        return True
+        return not pause_requested(core, head)
     if head.status == Status.SUBMITTED or resume_requested(core, head) is not None:
         return True
     if head.status == Status.PAUSED and waits_by_itself(core, head):

@@ -38,3 +38,10 @@ def resume_requested(core: Core, head: Entry) -> Entry | None:
         return None  # without a flow, there is nothing that a worker could execute
     since = core.journals.trail(head.run, start=head.term + 1, bodies=False)
     return next(filter(asks_to_resume, since), None)
+
+
+def pause_requested(core: Core, head: Entry) -> bool:
+    """Whether a run under way was asked to pause, and neither that was done nor taken back. Blocks."""
+    since = core.journals.trail(head.run, start=head.term + 1, bodies=False)
+    asked = [Meta(entry).action for entry in since if entry.kind == Kind.REQUEST]
+    return asked[-1:] == ["pause"]

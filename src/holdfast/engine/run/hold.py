@@ -24,6 +24,7 @@ from holdfast.errors import (
     EntriesLostError,
     LeaseLostError,
     RunCancelledError,
+    RunError,
     StoreError,
     StoreUnavailableError,
 )
@@ -60,11 +61,12 @@ class Hold:
         self.last: Head = entry.seq, entry.digest  # ours, submitted, or what was taken note of
         self.absorbed: list[Entry] = []  # what came from outside, for the run to look at
         self._durable = self.last
+        self._status = entry.status  # of the run, as our last entry that is durable says
         self._blocking = blocking
         self._flying: list[Ticket] = []
         self._left: list[Draft] = []  # could not be saved; goes before whatever is next
         self._lost: set[bytes] = set()  # entry ids whose outcome was never known
-        self._taken: str | None = None  # by another process, which every task must hear
+        self._taken: RunError | None = None  # by another process, which every task must hear
         self._turn = asyncio.Lock()
 
     @property
@@ -94,6 +96,7 @@ class Hold:
             if alone and ticket.done and ticket.error is None:
                 self._flying.clear()
                 self._durable = self.last
+                self._status = ticket.entries[-1].status
                 return [*ticket.entries]
         settled: list[Entry] = []
         async with self._turn:
@@ -146,7 +149,7 @@ class Hold:
     def check(self) -> None:
         """Raise `LeaseLostError` if another process has the run, or has declared this one dead."""
         if self._taken is not None:
-            raise LeaseLostError(self.run, self._taken)
+            raise self._taken
         if self.lease is not None and self.lease.lost:
             raise LeaseLostError(self.run, "others have declared it dead")
 
@@ -228,6 +231,7 @@ class Hold:
                 raise as_save_error(self.run, error)
             self._flying.pop(0)
             self._durable = _place(ticket.entries[-1])
+            self._status = ticket.entries[-1].status
             settled += ticket.entries
         return None
 
@@ -272,19 +276,20 @@ class Hold:
             if entry.digest != self.last[1]:
                 raise EntriesLostError(self.run, self.seq, entry.seq)
             return
+        had_stopped = self._status != Status.RUNNING
         if entry.entry_id in self._lost:
             drafts[:1] = []  # ours: it did arrive
-        elif entry.kind in FROM_OUTSIDE or entry.kind == Kind.PAUSE:
+            self._status = entry.status
+        elif entry.kind in FROM_OUTSIDE or (entry.kind == Kind.PAUSE and had_stopped):
             stored = envelope.glance(entry)
             prove(entry, self.last[1], stored.said_proof)
             self.core.journals.admit(entry, stored)
-            # A pause of another's comes without a claim only if nobody held the run: we had stopped.
             self.absorbed.append(entry)
-        else:
-            self._taken = f"another one wrote the {entry.kind} entry at {entry.seq}"
-            if entry.kind == Kind.CANCEL:  # we had stopped, or were declared dead
-                raise RunCancelledError(self.run)
-            raise LeaseLostError(self.run, self._taken)
+        else:  # also a pause or a cancel of a run that we executed: we were declared dead
+            why = f"another one wrote the {entry.kind} entry at {entry.seq}"
+            ended = entry.kind == Kind.CANCEL
+            self._taken = RunCancelledError(self.run) if ended else LeaseLostError(self.run, why)
+            raise self._taken
         self.last = self._durable = _place(entry)
 
     async def off_loop(self, call: Callable[[], Any]) -> Any:

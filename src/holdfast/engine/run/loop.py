@@ -105,7 +105,8 @@ class Run(Telling):
             self._warn_if_unsaved()
             return result
         except BaseException as error:
-            if isinstance(error, RunCancelledError) and not self.told_end:  # by another process
+            cancelled = isinstance(error, RunCancelledError) and error.run_id == self.run_id
+            if cancelled and not self.told_end:  # by another process
                 self.emit(ev.RunCancelled(self.run_id))
             self.leave()
             raise

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.views.pauses import Pause, pause_of
+from holdfast.views.rows import stored_bytes
 from holdfast.views.runs import doing, nobody, of_id
 from holdfast.web.pages import (
     run_drawer,
@@ -83,7 +84,7 @@ def header_of(site: Site, shown: ShownRun) -> dict[str, Any]:
         "why": _why(site, shown, pause),
         "until": None if pause is None or pause.why != "timer" else pause.until,
         "worked": known.worked,
-        "stored": site.cp.stats(info.run_id).stored_bytes,
+        "stored": stored_bytes(site.cp, info.run_id),
     }
 
 
