@@ -3,7 +3,7 @@
 A field counts as secret by its name alone: `password`, `client_secret`, `apiKey`, `Authorization`.
 Numbers, booleans and None are shown whatever their name is: `tokens_used: 12` is no secret. Besides
 fields, the passwords in URLs are hidden. What stands for a `Secret` is shown: it says its name. This
-is about what is shown: the store has the values as they are, and so do the command line and exports.
+is about what is shown: the store has the values as they are, and so do exports and most commands.
 """
 
 import re

@@ -300,7 +300,7 @@ class Program(ABC):
     def revive(self, task: Task, stored: Stored) -> Any:
         """The recorded value as the flow is to see it; a new copy each time."""
 
-    def came_back(self, task: Task, value: Any, revived: Any) -> None:  # noqa: B027 - mostly fine
+    def came_back(self, task: Task, value: Any, revived: Any) -> None:  # noqa: B027 - a hook
         """The value of a task is revived as one of another type."""
 
     def show(self, task: Task, stored: Stored) -> Callable[[], Any]:

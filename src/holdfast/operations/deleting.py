@@ -250,7 +250,7 @@ def drop(
 
 
 def _look(core: Core, run: str, force: bool, newest: int | None) -> Seen:
-    """Raises `CheckpointNotFoundError` if there is nothing, and `RunActiveError`."""
+    """The run as it is. Raises `CheckpointNotFoundError` if there is nothing, and `RunActiveError`."""
     head = head_to_delete(core, run)
     if head is None or head.status == Status.DELETED:
         raise CheckpointNotFoundError(run)
