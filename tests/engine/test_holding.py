@@ -426,14 +426,20 @@ async def test_a_run_is_not_released_before_the_steps_of_its_child_runs_have_end
         run.cancel()
         await asyncio.gather(run, return_exceptions=True)
         MAY_END["a"].set()
-        async with executed(engine, "later") as later:
-            later.cancel()
-            await released(core, "later")
-        head = core.journals.store.last("r")
-        assert head is not None
-        assert head.kind != Kind.RELEASE
+        await not_released(engine)
         MAY_END["b"].set()
         await released(core)
+
+
+async def not_released(engine: hf.Engine) -> None:
+    """Assert that a run is still held though one that was left after it has been released."""
+    core = engine.checkpointer.core
+    async with executed(engine, "later") as later:
+        later.cancel()
+        await released(core, "later")
+    head = core.journals.store.last("r")
+    assert head is not None
+    assert head.kind != Kind.RELEASE
 
 
 @in_loop
@@ -456,12 +462,7 @@ async def test_a_run_is_not_released_while_a_thread_is_about_to_begin_its_step(
         assert await asyncio.to_thread(taken.wait, 60)
         run.cancel()
         await asyncio.gather(run, return_exceptions=True)
-        async with executed(engine, "later") as later:
-            later.cancel()
-            await released(core, "later")
-        head = core.journals.store.last("r")
-        assert head is not None
-        assert head.kind != Kind.RELEASE
+        await not_released(engine)
         may_begin.set()
         await released(core)
         assert BEGUN["a"].is_set()

@@ -43,6 +43,17 @@ def test_a_run_has_the_same_size_in_the_list_and_on_its_page(
     assert f"<td>{stored}</td>" in client.get("/runs").text
 
 
+def test_a_run_with_a_damaged_file_has_a_page_and_a_row(tmp_path: Path) -> None:
+    with SyncCheckpointer(f"file://{tmp_path}/runs") as cp:
+        for number in range(3):
+            cp.save("r", {"n": number}, step="s")
+        (tmp_path / "runs/r/0000000001.json").write_text("{")
+        app = make_app(Site(cp, None, Settings()))
+        with TestClient(app, base_url="http://127.0.0.1") as client:
+            assert client.get("/runs/r").status_code == 200
+            assert client.get("/runs").status_code == 200
+
+
 @pytest.mark.parametrize("tab", TABS)
 def test_every_tab_of_a_run_has_an_address(
     cp: SyncCheckpointer, client: TestClient, tab: str

@@ -104,16 +104,15 @@ class Presence:
 
     def is_ending(self, run_id: str) -> bool:
         """Whether steps of a run that was left have not ended yet."""
-        if all(one.done() for one in tuple(self._ending.get(run_id, ()))):
-            self._ending.pop(run_id, None)
-            return False
-        return True
+        if any(not one.done() for one in tuple(self._ending.get(run_id, ()))):
+            return True
+        self._ending.pop(run_id, None)
+        return False
 
     async def wait_for_the_end(self, run_id: str) -> None:
         """Wait for steps of a run that was left on this event loop: they were cancelled."""
         loop = asyncio.get_running_loop()
-        ending = tuple(self._ending.get(run_id, ()))
-        tasks = [one for one in ending if isinstance(one, asyncio.Task)]
+        tasks = [t for t in tuple(self._ending.get(run_id, ())) if isinstance(t, asyncio.Task)]
         here = [task for task in tasks if task.get_loop() is loop]
         if here:
             await asyncio.wait(here, timeout=_PATIENCE)

@@ -105,9 +105,8 @@ class Run(Telling):
             self._warn_if_unsaved()
             return result
         except BaseException as error:
-            cancelled = isinstance(error, RunCancelledError) and error.run_id == self.run_id
-            if cancelled and not self.told_end:  # by another process
-                self.emit(ev.RunCancelled(self.run_id))
+            if isinstance(error, RunCancelledError) and error.run_id == self.run_id:
+                self.cancelled()
             self.leave()
             raise
         finally:

@@ -95,6 +95,11 @@ class Telling:
             self.told_end = True
             tell(self.observers, ev.RunStopped(self.run_id, type_name(error)))
 
+    def cancelled(self) -> None:
+        """It was cancelled: tell that, unless it has been told. Another process may have done it."""
+        if not self.told_end:
+            self.emit(ev.RunCancelled(self.run_id))
+
     def ring(self) -> None:
         """Wake the run, to deliver events while it waits for its steps."""
         self.steps.ring()
