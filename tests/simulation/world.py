@@ -100,7 +100,7 @@ class World:
         self.forced: list[tuple[Process, str]] = []  # who takes which run over, whoever holds it
         self.dropped: dict[Process, float] = {}  # when a task of it was last cancelled
         self.failed_at: dict[Process, float] = {}  # when it last could not reach the store
-        self.unsaved: dict[tuple[Process, str], float] = {}  # when it was told so of a run
+        self.unsaved: dict[tuple[Process, str], float] = {}  # when it was told so of a family
         self.places: dict[Process, str] = {}
         self.doomed: set[str] = set()  # the flows that fail
 
@@ -123,6 +123,10 @@ class World:
             seen = self.runs.setdefault(name, RunSeen())
             yield name, seen
             name = seen.parent
+
+    def _family(self, run: str) -> str:
+        """The run that is nobody's child, by which a run and all those beside it are known."""
+        return [name for name, _ in self.lineage(run)][-1]
 
     # --- effects
 
@@ -160,7 +164,8 @@ class World:
         The process may have died or been buried, the run may have been taken over, the step may
         have been interrupted, or its result may have been lost in an outage or a cancelled task.
         A result can also be lost without a call of the store after the step: a save that waits
-        behind others is given up at its deadline. Whoever ran the flow is told so.
+        behind others is given up at its deadline. Whoever ran the flow is told so, and the whole
+        family of runs is left, whichever of them could not be saved.
         """
         if effect.process.killed or not effect.entitled:
             return True
@@ -173,7 +178,7 @@ class World:
         unsaved = max(
             self.failed_at.get(effect.process, -1.0),
             self.dropped.get(effect.process, -1.0),
-            self.unsaved.get((effect.process, effect.run), -1.0),
+            self.unsaved.get((effect.process, self._family(effect.run)), -1.0),
         )
         return not effect.finished or unsaved >= effect.ended
 
@@ -390,7 +395,7 @@ class World:
         """Whoever asked for something gets an error."""
         self.tell(f"raises {error!r}"[:150])
         if isinstance(error, CheckpointSaveError):
-            self.unsaved[CURRENT.get(), error.run_id] = self.loop.now
+            self.unsaved[CURRENT.get(), self._family(error.run_id)] = self.loop.now
 
     def _check_burial(self, process: Process, journal: str, slot: Slot) -> None:
         """Buried is who was killed in the same place, or was seen to stand still for long."""
