@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -56,6 +58,12 @@ def note(n: int) -> int:
 async def nap() -> int:
     await note(1)
     await sleep(3600)
+    return await note(2)
+
+
+@workflow
+async def short_nap() -> int:
+    await sleep(1)
     return await note(2)
 
 
@@ -168,6 +176,27 @@ def after_the_pause(monkeypatch: pytest.MonkeyPatch) -> Callable[..., asyncio.Fu
 
     monkeypatch.setattr(SQLiteStore, "append", held_up)
     return at_the_pause
+
+
+def work_and_die_at_the_pause(path: str) -> None:
+    """A worker that is killed once the store has the pause, just after somebody asked for one."""
+    append = SQLiteStore.append
+    words = ["pause", RUN, "--store", path]
+
+    def meddled(
+        self: SQLiteStore, entries: Sequence[Entry], behind: Behind = ANY_HEAD
+    ) -> list[bool]:
+        pauses = any(entry.kind == "pause" for entry in entries)
+        if pauses and words:
+            subprocess.run([sys.executable, "-m", "holdfast", *words], check=True)
+            words.clear()
+        done = append(self, entries, behind)
+        if pauses and all(done):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+
+    SQLiteStore.append, execute.LEAVE_AFTER = meddled, 0.1  # type: ignore[method-assign]
+    hf.Engine(path).work_sync(short_nap)
 
 
 def kinds(path: Path, run: str = RUN) -> list[str]:
@@ -310,6 +339,22 @@ async def test_a_run_that_goes_on_hears_that_it_was_cancelled_since_it_paused(
         assert isinstance(told[-1], RunCancelled)
         await asked_to
         assert await engine.status(RUN) == hf.Status.CANCELLED
+
+
+@in_loop
+async def test_a_request_to_pause_outlives_a_process_that_dies_as_it_pauses_for_a_timer(
+    path: Path,
+) -> None:
+    async with hf.Engine(path) as engine:
+        handle = await engine.submit(short_nap(), run_id=RUN)
+        program = f"from {__name__} import *; work_and_die_at_the_pause({str(path)!r})"
+        died = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", program])
+        assert died.returncode == -signal.SIGKILL
+        assert kinds(path)[-1] == "pause"
+        await asyncio.sleep(1)  # it comes due
+        await engine.work(short_nap, until_idle=True)
+        assert await handle.status() == hf.Status.PAUSED
+        assert await engine.resume(RUN) == 2
 
 
 @in_loop
