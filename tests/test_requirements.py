@@ -50,7 +50,7 @@ def test_a_lock_file_holds_versions_and_digests_alone(path: Path) -> None:
 def test_every_environment_of_the_makefile_is_locked() -> None:
     makefile = (PROJECT.parent / "Makefile").read_text()
     assert {lock.name for lock in LOCKS} <= set(
-        re.findall(r"\(LOCKED\) requirements/([a-z-]+)\.txt", makefile)
+        re.findall(r"(?:\(LOCKED\) requirements/|call install,\S+,)([a-z-]+)", makefile)
     )
     unlocked = [
         line.strip()
