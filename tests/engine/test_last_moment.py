@@ -195,8 +195,10 @@ def work_and_die_at_the_pause(path: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return done
 
-    SQLiteStore.append, execute.LEAVE_AFTER = meddled, 0.1  # type: ignore[method-assign]
-    hf.Engine(path).work_sync(short_nap)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SQLiteStore, "append", meddled)
+        patch.setattr(execute, "LEAVE_AFTER", 0.1)
+        hf.Engine(path).work_sync(short_nap)
 
 
 def kinds(path: Path, run: str = RUN) -> list[str]:
