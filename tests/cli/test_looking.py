@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import re
 import threading
@@ -39,6 +40,28 @@ def test_runs_are_listed_with_what_they_are_doing(cli: Cli, plain: hf.SyncCheckp
         assert [run["run_id"] for run in cli("runs", *arguments, "--json").lines] == ["other"]
     assert [run["run_id"] for run in cli("runs", "--owner", "ann", "--json").lines] == ["plain-run"]
     assert cli("runs", "--owner", "bob").out == "no runs\n"
+
+
+def test_a_command_drops_no_lock_of_a_store_that_its_process_has_open(
+    cli: Cli, cp: hf.SyncCheckpointer
+) -> None:
+    """Another process that closes the store would take itself for the last one, and end its log."""
+    cp.save("run", {"n": 1})
+    before = locks_here()
+    assert before, "the store is open"
+    assert "run" in cli("runs").out
+    assert locks_here() == before
+
+
+def locks_here() -> list[str]:
+    """What this process has locked of files called holdfast.db, as Linux lists it."""
+    names = {str(path.stat().st_ino) for path in Path(".holdfast").glob("holdfast.db")}
+    held = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return [
+        " ".join(words[1:4])
+        for words in held
+        if str(os.getpid()) in words and words[-3].rpartition(":")[2] in names
+    ]
 
 
 def test_a_long_list_says_how_much_of_it_is_shown(cli: Cli, cp: hf.SyncCheckpointer) -> None:

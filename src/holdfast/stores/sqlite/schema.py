@@ -18,7 +18,6 @@ from holdfast.stores.sqlite import index
 
 _SWITCHING: Final = 2.0  # seconds to wait for others who open a new file at the same moment
 _WAL_KEPT: Final = 8 << 20  # bytes of the log that are used again, rather than cut off
-_MAGIC: Final = b"SQLite format 3\0"
 APPLICATION_ID: Final = 0x686F6C64  # "hold": the file was made by holdfast, if it still says so
 _VERSION: Final = f"{index.PREFIX}schema"
 _VIEW: Final = f"{index.PREFIX}checkpoints"
@@ -117,12 +116,11 @@ def check_version(db: sqlite3.Connection, url: str) -> int:
 
 
 def has_journal(path: Path) -> bool:
-    """Whether the store is there, if the file is a SQLite database at all. Changes nothing."""
+    """Whether the store is there, if the file is a SQLite database at all. Changes nothing.
+
+    Only SQLite opens the file: whoever closes it drops all locks that the process has on it.
+    """
     try:
-        with path.open("rb") as file:
-            begin = file.read(len(_MAGIC))
-        if begin != _MAGIC:
-            return bool(begin)  # an empty file is a database in which nothing is
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
             return _exists(db, _VERSION)
     except (OSError, sqlite3.Error):
