@@ -57,8 +57,15 @@ def run_process(
     return done
 
 
+class Numbered(Protocol):
+    """A process of `subprocess` or `tests.forks`."""
+
+    @property
+    def pid(self) -> int: ...
+
+
 @contextmanager
-def bounded(process: subprocess.Popen[Any], seconds: float = ENOUGH) -> Iterator[None]:
+def bounded(process: Numbered, seconds: float = ENOUGH) -> Iterator[None]:
     """Kill the process if the block still waits for it after so long, and say where it stood."""
     found: list[str] = []
 

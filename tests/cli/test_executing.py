@@ -25,6 +25,7 @@ from holdfast.engine import launch
 from holdfast.engine.holding.process import Identity
 from holdfast.engine.opening import Link
 from holdfast.engine.options import Options
+from tests import forks
 from tests.cli.conftest import Cli
 from tests.holders import dying
 from tests.waiting import bounded, wait_until
@@ -183,14 +184,12 @@ def test_a_run_is_paused_and_cancelled_from_outside(cli: Cli, cp: hf.SyncCheckpo
 
 
 @contextmanager
-def at_work(cli: Cli) -> Iterator[subprocess.Popen[str]]:
+def at_work(cli: Cli) -> Iterator[forks.Process]:
     """A worker in another process, in the middle of a step that ends when a file named go is there."""
     arguments = ["run", "jobs:slow", "-i", "path=go", "--run-id", "slow", "--json"]
-    worker = subprocess.Popen(
-        # A shell's & has Ctrl-C ignored. Not `preexec_fn`, which may deadlock beside other threads.
-        ["env", "--default-signal=INT", sys.executable, "-m", "holdfast", *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    worker = forks.start(
+        "-m", "holdfast", *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     with worker, bounded(worker):
         assert worker.stdout is not None
         for line in worker.stdout:

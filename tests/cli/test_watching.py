@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +19,7 @@ from holdfast.engine.holding.here import process_of
 from holdfast.engine.holding.process import this_process
 from holdfast.engine.holding.slots import UnderWay
 from holdfast.engine.working.listing import doing_now
+from tests import forks
 from tests.cli.conftest import Cli
 
 SLOW = """
@@ -52,7 +50,7 @@ if __name__ == "__main__":
 @contextmanager
 def at_work() -> Iterator[None]:
     Path("slow.py").write_text(SLOW)
-    process = subprocess.Popen([sys.executable, "slow.py"], env=os.environ)
+    process = forks.start("slow.py")
     try:
         while not Path("began").exists():
             assert process.poll() is None

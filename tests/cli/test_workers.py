@@ -9,7 +9,6 @@ import re
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -23,6 +22,7 @@ import pytest
 import holdfast as hf
 from holdfast.cli._exits import Exit
 from holdfast.engine.holding.process import Identity
+from tests import forks
 from tests.cli.conftest import Cli
 from tests.cli.test_terminal import Terminal, finished
 from tests.cli.test_terminal import terminal as terminal
@@ -32,7 +32,7 @@ from tests.waiting import bounded, wait_until
 class Started:
     """A worker in a process of its own, whose lines are read as they come."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: forks.Process) -> None:
         self.process = process
         self.lines: list[dict[str, Any]] = []
         self._reading = threading.Thread(target=self._read)
@@ -59,8 +59,8 @@ class Started:
 
 @contextmanager
 def worker(*arguments: str) -> Iterator[Started]:
-    command = [sys.executable, "-m", "holdfast", "worker", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    command = ("-m", "holdfast", "worker", *arguments)
+    with forks.start(*command, stdout=subprocess.PIPE) as process:
         started = Started(process)
         try:
             yield started
@@ -244,10 +244,8 @@ def test_the_second_signal_ends_a_worker_at_once(cli: Cli, number: int, code: Ex
 
 
 def test_a_worker_whose_lines_nobody_reads_stops(cli: Cli) -> None:
-    command = [sys.executable, "-m", "holdfast", "worker", "--flow", "jobs:etl"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    command = ("-m", "holdfast", "worker", "--flow", "jobs:etl")
+    with forks.start(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["event"] == "working"
         process.stdout.close()
@@ -348,7 +346,7 @@ asyncio.run(main())
 
 
 def test_a_worker_whose_event_loop_is_blocked_is_told(cli: Cli) -> None:
-    with subprocess.Popen([sys.executable, "-c", BLOCKED]) as process, bounded(process):
+    with forks.start("-c", BLOCKED) as process, bounded(process):
         try:
             wait_until(lambda: Path(".holdfast/holdfast.db").exists())
             wait_until(lambda: "its event loop is blocked for " in cli("workers").out)

@@ -14,6 +14,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.workflow import ask, parallel, step, workflow
+from tests import forks
 from tests.crash.harness import ROOT, url_of
 from tests.effort import EFFORT
 from tests.waiting import bounded
@@ -79,25 +80,19 @@ def main(task: str, *arguments: str) -> None:
     print(json.dumps(told), flush=True)
 
 
-def _process(task: str, *arguments: str) -> subprocess.Popen[str]:
+def _process(task: str, *arguments: str) -> forks.Process:
     code = f"from tests.crash.test_answers import main; main({task!r}, *{list(arguments)!r})"
-    return subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-        text=True,
-    )
+    return forks.start("-c", code, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
 
 
-def _said(process: subprocess.Popen[str], given: str = "") -> str:
+def _said(process: forks.Process, given: str = "") -> str:
     with bounded(process):
         told, _ = process.communicate(given)
     assert process.returncode == 0
     return str(json.loads(told.splitlines()[-1]))
 
 
-def _wait_for(processes: Sequence[subprocess.Popen[str]]) -> None:
+def _wait_for(processes: Sequence[forks.Process]) -> None:
     for process in processes:
         assert process.stdout is not None
         with bounded(process):

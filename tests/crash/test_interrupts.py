@@ -12,9 +12,10 @@ from types import FrameType
 import pytest
 
 import holdfast as hf
+from tests import forks
 from tests.conftest import Survived
 from tests.crash.harness import first_seed, setting, url_of
-from tests.waiting import ENOUGH, run_process
+from tests.waiting import ENOUGH
 
 ROUNDS = setting("HOLDFAST_INTERRUPTS", 60)
 ROOT = Path(__file__).parents[2]
@@ -48,8 +49,8 @@ def strike_elsewhere(module: str, *where: str, rounds: int) -> int:
 
     Here, an interrupt might strike whatever else runs in this process.
     """
-    command = [sys.executable, "-m", module, *where, str(rounds), str(first_seed())]
-    done = run_process(command, capture_output=True, check=False, cwd=ROOT, seconds=ENOUGH + rounds)
+    command = ("-m", module, *where, str(rounds), str(first_seed()))
+    done = forks.run(*command, capture_output=True, check=False, cwd=ROOT, seconds=ENOUGH + rounds)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > rounds // 2, "too few interrupts struck"
     return int(done.stdout)

@@ -24,6 +24,7 @@ from holdfast.model import FROM_OUTSIDE, Entry, Kind
 from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.sqlite.store import SQLiteStore
 from holdfast.workflow import Retry, Workflow, ask, parallel, sleep, step, workflow
+from tests import forks
 from tests.engine.test_recovering import in_loop
 from tests.waiting import wait_until
 
@@ -139,9 +140,9 @@ def before_the_pause(monkeypatch: pytest.MonkeyPatch, path: Path) -> Meddle:
         self: SQLiteStore, entries: Sequence[Entry], behind: Behind = ANY_HEAD
     ) -> list[bool]:
         if words and any(entry.kind == "pause" for entry in entries):
-            command = [sys.executable, "-m", "holdfast", *words, "--store", str(path)]
+            command = ("-m", "holdfast", *words, "--store", str(path))
             words.clear()
-            subprocess.run(command, check=True, capture_output=True)
+            forks.run(*command, check=True, capture_output=True)
         return append(self, entries, behind)
 
     monkeypatch.setattr(SQLiteStore, "append", meddled)
@@ -262,8 +263,8 @@ async def test_a_child_run_that_was_cancelled_in_an_outage_does_not_fail_its_par
     async with hf.Engine(path) as engine:
         run = asyncio.create_task(engine.run(parent(str(go_on)), run_id=RUN))
         await asyncio.to_thread(wait_until, lambda: "child" in kinds(path))
-        command = [sys.executable, "-m", "holdfast", "cancel", RUN, "--store", str(path)]
-        await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
+        command = ("-m", "holdfast", "cancel", RUN, "--store", str(path))
+        await asyncio.to_thread(forks.run, *command, check=True, capture_output=True)
         monkeypatch.setattr(SQLiteStore, "read", unreachable_at_first)
         go_on.touch()
         with pytest.raises(hf.RunCancelledError):
@@ -350,7 +351,7 @@ async def test_a_request_to_pause_outlives_a_process_that_dies_as_it_pauses_for_
     async with hf.Engine(path) as engine:
         handle = await engine.submit(short_nap(), run_id=RUN)
         program = f"from {__name__} import *; work_and_die_at_the_pause({str(path)!r})"
-        died = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", program])
+        died = await asyncio.to_thread(forks.run, "-c", program, check=False)
         assert died.returncode == -signal.SIGKILL
         assert kinds(path)[-1] == "pause"
         await asyncio.sleep(1)  # it comes due

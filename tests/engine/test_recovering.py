@@ -7,7 +7,6 @@ import functools
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -33,6 +32,7 @@ from holdfast.model import STORE_JOURNAL, Entry, Kind, process_journal
 from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.memory import MemoryStore
 from holdfast.workflow import ask, step, workflow
+from tests import forks
 from tests.faults import FakeClock
 from tests.holders import dying
 from tests.waiting import bounded, exit_code
@@ -101,13 +101,11 @@ class Stuck:
     """A process that got stuck in its steps."""
 
     def __init__(self, url: str, kind: str = "runs", lines: int = 1) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, url, kind], cwd=ROOT, stdout=subprocess.PIPE
-        )
+        self.process = forks.start("-c", PROGRAM, url, kind, cwd=ROOT, stdout=subprocess.PIPE)
         assert self.process.stdout is not None
         with bounded(self.process):
             for _ in range(lines):
-                assert self.process.stdout.readline() == b"stuck\n"
+                assert self.process.stdout.readline() == "stuck\n"
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,9 @@ import holdfast as hf
 from holdfast.engine.context import current_step
 from holdfast.engine.events import CheckpointSaved, Event
 from holdfast.graph import END, CompiledGraph, Graph
+from tests import forks
 from tests.effort import examples
 from tests.graph.flows import run
-from tests.waiting import run_process
 
 State = dict[str, int]
 
@@ -169,10 +168,10 @@ def test_a_killed_process_repeats_only_what_it_was_killed_in(
     kill_at: str, kept_url: str, tmp_path: Path
 ) -> None:
     journal = tmp_path / "ran"
-    command = [sys.executable, "-c", WORKER, kept_url, str(journal), kill_at]
-    first = run_process(command, env={**os.environ, "KILL": "1"}, check=False)
+    command = ("-c", WORKER, kept_url, str(journal), kill_at)
+    first = forks.run(*command, env={**os.environ, "KILL": "1"}, check=False)
     assert first.returncode == -signal.SIGKILL
-    second = run_process(command, capture_output=True, check=True)
+    second = forks.run(*command, capture_output=True, check=True)
     assert second.stdout.strip() == "abcdefabcde"
     ran = Counter(journal.read_text().split())
     usual = Counter("abcdefabcde")

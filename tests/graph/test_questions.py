@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,8 +16,8 @@ from pydantic import BaseModel
 import holdfast as hf
 from holdfast.checkpoint import to_micros
 from holdfast.graph import END, FAIL, Approval, CompiledGraph, Graph, merge_changes
+from tests import forks
 from tests.faults import FakeClock
-from tests.waiting import run_process
 
 HOUR = 3600.0
 
@@ -363,7 +362,7 @@ def test_killed_anywhere_around_a_question_it_is_asked_once_and_answered_once(
     kills = 0
     for task in ("run", "answer", "run"):
         for nth in (2, 5, 10_000):
-            done = run_process([sys.executable, "-c", _PROGRAM, url, task, str(nth)], check=False)
+            done = forks.run("-c", _PROGRAM, url, task, str(nth), check=False)
             assert done.returncode in (0, -signal.SIGKILL)
             kills += done.returncode != 0
     assert kills > 2

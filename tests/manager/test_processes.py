@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.manager import CheckpointManager
+from tests import forks
 from tests.waiting import bounded
 
 from .support import exists, numbers, step
@@ -35,12 +35,9 @@ sys.stdin.readline()
 
 
 @contextmanager
-def process(code: str, *args: str) -> Iterator[subprocess.Popen[str]]:
-    started = subprocess.Popen(
-        [sys.executable, "-c", PRELUDE + code, *args],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+def process(code: str, *args: str) -> Iterator[forks.Process]:
+    started = forks.start(
+        "-c", PRELUDE + code, *args, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     try:
         with bounded(started):
@@ -54,12 +51,12 @@ def process(code: str, *args: str) -> Iterator[subprocess.Popen[str]]:
                 stream.close()
 
 
-def out(started: subprocess.Popen[str]) -> IO[str]:
+def out(started: forks.Process) -> IO[str]:
     assert started.stdout is not None
     return started.stdout
 
 
-def go(*all_of_them: subprocess.Popen[str]) -> None:
+def go(*all_of_them: forks.Process) -> None:
     for started in all_of_them:
         assert started.stdin is not None
         started.stdin.write("go\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import zlib
 from collections import Counter
 from pathlib import Path
@@ -20,9 +19,9 @@ from holdfast.engine.context import current_step
 from holdfast.engine.events import CheckpointSaved
 from holdfast.engine.people import requests
 from holdfast.pipeline import HumanInputStep, Pipeline, Step
+from tests import forks
 from tests.effort import examples
 from tests.pipeline.flows import path, run, when
-from tests.waiting import run_process
 
 PLAIN = ("plain", None)
 ROWS = st.recursive(
@@ -232,11 +231,11 @@ def test_a_killed_run_is_resumed_or_recovered_and_only_what_was_under_way_runs_a
     kill_at: str, how: str, tmp_path: Path
 ) -> None:
     journal, url = tmp_path / "journal", f"sqlite:///{tmp_path}/runs.db"
-    command = [sys.executable, "-c", WORKER, url, str(journal), kill_at]
-    killed = run_process(command, env={**os.environ, "KILL": "1"}, check=False)
+    command = ("-c", WORKER, url, str(journal), kill_at)
+    killed = forks.run(*command, env={**os.environ, "KILL": "1"}, check=False)
     assert killed.returncode == -signal.SIGKILL
     env = {**os.environ, "RECOVER": how}
-    resumed = run_process(command, env=env, capture_output=True, check=True)
+    resumed = forks.run(*command, env=env, capture_output=True, check=True)
     assert resumed.stdout == "e\n"
     ran = Counter(journal.read_text().split())
     assert set(ran) == set("abcde")

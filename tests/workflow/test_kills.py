@@ -6,14 +6,13 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
 import holdfast as hf
-from tests.waiting import run_process
+from tests import forks
 
 _FLOW = """
     import os, signal
@@ -53,8 +52,8 @@ _FLOW = """
 def run(tmp_path: Path, url: str, **env: str) -> subprocess.CompletedProcess[str]:
     program = tmp_path / "flow.py"
     program.write_text(textwrap.dedent(_FLOW) + "\nprint(go())\n")
-    return run_process(
-        [sys.executable, "-W", "error", str(program)],
+    return forks.run(
+        *("-W", "error", str(program)),
         env={**os.environ, "LOG": str(tmp_path / "log"), "URL": url, **env},
         capture_output=True,
         check=False,

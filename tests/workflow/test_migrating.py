@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 import holdfast as hf
 from holdfast.events import StepStarted
 from holdfast.workflow import Workflow, ask, step, workflow
-from tests.waiting import run_process
+from tests import forks
 from tests.workflow.support import Calls, Flow, stop_at
 
 
@@ -218,8 +217,8 @@ def test_a_killed_process_is_resumed_by_one_with_newer_code_that_is_killed_too(
     tmp_path: Path,
 ) -> None:
     def run(program: str, **env: str) -> tuple[int, list[str]]:
-        done = run_process(
-            [sys.executable, "-W", "error", "-c", textwrap.dedent(program)],
+        done = forks.run(
+            *("-W", "error", "-c", textwrap.dedent(program)),
             env={**os.environ, **env},
             cwd=tmp_path,
             capture_output=True,
