@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import holdfast as hf
+from tests import forks
 from tests.crash import mutants
 from tests.crash.history import Oracle, Violation, check, dump, read_history
 from tests.processes import state_of
@@ -52,9 +52,9 @@ class ForkServer:
 
     def __init__(self, module: str) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the server
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", module],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, cwd=ROOT, text=True,
+        self._process = forks.start(
+            *("-m", module), cwd=ROOT,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors.fileno(),
         )  # fmt: skip
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 import holdfast as hf
 from tests.crash import tracing
 from tests.crash.disk import Choice, Disk, events
-from tests.crash.harness import ROOT, RUNS, url_of
+from tests.crash.harness import ROOT, RUNS, fork_server, url_of
 from tests.crash.history import Violation, check, dump, parse_history
 
 _CHANGES_NOTHING = ("openat", "close")
@@ -22,10 +22,12 @@ def lose_power(
     """Trace one workload, let the power fail in so many ways, and say what is wrong afterwards."""
     work = where / "work"
     work.mkdir(parents=True)
-    tracing.trace(
-        where / "log", url=url_of(kind, work / place), oracle=str(where / "oracle"),
+    server = fork_server()
+    status = tracing.attach(
+        server, where / "log", url=url_of(kind, work / place), oracle=str(where / "oracle"),
         worker=str(seed), runs=RUNS[:2], **{"lanes": 1, "ops": 8, "sessions": 2, **job},
     )  # fmt: skip
+    assert status == 0, server.errors()
     shutil.rmtree(work)
     work.mkdir()
     disk = Disk(work, ROOT)

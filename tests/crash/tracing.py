@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.crash import disk
-from tests.crash.harness import ROOT, ForkServer, wait_until_stopped
+from tests.crash.harness import ForkServer, wait_until_stopped
 from tests.waiting import ENOUGH, bounded
 
 
@@ -22,22 +20,6 @@ def strace() -> str:
     found = shutil.which("strace")
     assert found, "the crash tests need strace: apt-get install strace"
     return found
-
-
-def trace(log: Path, **job: Any) -> None:
-    """Run a whole worker, from before it opens its store, and log what it asks of the disk."""
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    subprocess.run(
-        [
-            strace(), "-f", "--seccomp-bpf", "-xx", "-s", "100000000", "-o", log,
-            "-e", f"trace={disk.CALLS}", "-e", "signal=none",
-            os.path.realpath(sys.executable), "-m", "tests.crash.worker", json.dumps(job),
-        ],
-        cwd=ROOT, env=environment, check=True, timeout=120,
-    )  # fmt: skip
 
 
 def attach(server: ForkServer, log: Path, inject: Sequence[str] = (), **job: Any) -> int:

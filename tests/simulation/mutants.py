@@ -167,25 +167,25 @@ def believes_beats_that_failed(patch: Patch) -> None:
     patch.setattr(Presence, "_renew_in_time", renew)
 
 
-MUTANTS: dict[Callable[[Patch], None], Emphasis] = {
-    claims_without_a_burial: Schedule.silence,
-    has_no_lease: Schedule.silence,
-    ignores_gaps_in_what_it_saw: Schedule.blackout,
-    goes_by_its_own_dead_after: Schedule.silence,
-    claims_behind_any_head: Schedule.race,
-    ignores_the_nonce: Schedule.race,
-    opens_children_before_the_parent_knows: Schedule.contest,
-    executes_children_of_a_lost_parent: Schedule.contest,
-    counts_every_claim_as_a_death: Schedule.tug_of_war,
-    releases_runs_whose_steps_have_not_ended: Schedule.abandonment,
-    believes_a_beat_whose_reply_was_lost: Schedule.deafness,
-    takes_what_is_held: Schedule.race,
-    takes_what_is_undecided: Schedule.silence,
-    ignores_the_fence: Schedule.contest,
-    does_not_notice_its_burial: Schedule.silence,
-    believes_beats_that_failed: Schedule.silence,
+MUTANTS: dict[Callable[[Patch], None], tuple[Emphasis, int]] = {
+    claims_without_a_burial: (Schedule.silence, 5),
+    has_no_lease: (Schedule.silence, 100),
+    ignores_gaps_in_what_it_saw: (Schedule.blackout, 30),
+    goes_by_its_own_dead_after: (Schedule.silence, 7),
+    claims_behind_any_head: (Schedule.race, 39),
+    ignores_the_nonce: (Schedule.race, 0),
+    opens_children_before_the_parent_knows: (Schedule.contest, 32),
+    executes_children_of_a_lost_parent: (Schedule.contest, 32),
+    counts_every_claim_as_a_death: (Schedule.tug_of_war, 1),
+    releases_runs_whose_steps_have_not_ended: (Schedule.abandonment, 0),
+    believes_a_beat_whose_reply_was_lost: (Schedule.deafness, 34),
+    takes_what_is_held: (Schedule.race, 0),
+    takes_what_is_undecided: (Schedule.silence, 5),
+    ignores_the_fence: (Schedule.contest, 4),
+    does_not_notice_its_burial: (Schedule.silence, 5),
+    believes_beats_that_failed: (Schedule.silence, 100),
 }
-"""Each mistake, and the schedules in which it shows soonest."""
+"""Each mistake, the schedules in which it shows soonest, and the seed of one that shows it."""
 
 
 @contextmanager
