@@ -15,6 +15,7 @@ import os
 import runpy
 import select
 import selectors
+import shlex
 import shutil
 import signal
 import socket
@@ -42,13 +43,16 @@ IMPORTED: Final = (
     *("holdfast.workflow.durable_body", "holdfast.workflow.workflow_program", "tests.faults"),
 )
 CLIENT: Final = """
-import json, os, socket, struct, sys
+import json, os, signal, socket, struct, sys
 server = socket.socket(socket.AF_UNIX)
 server.connect(sys.argv[1])
 socket.send_fds(server, [b"+"], [0, 1, 2])
 request = {"arguments": sys.argv[2:], "cwd": os.getcwd(), "env": dict(os.environ)}
 server.sendall(json.dumps(request).encode() + b"\\n")
-status = struct.unpack("ii", server.recv(8, socket.MSG_WAITALL))[1]
+pid, = struct.unpack("i", server.recv(4, socket.MSG_WAITALL))
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda number, _: os.kill(pid, number))
+status, = struct.unpack("i", server.recv(4, socket.MSG_WAITALL))
 sys.exit(status if status >= 0 else 128 - status)
 """
 _NUMBER: Final = struct.Struct("i")
@@ -164,6 +168,18 @@ def run(
     if check:
         done.check_returncode()
     return done
+
+
+def program(path: Path, *arguments: str) -> Path:
+    """Write a program that is such a Python with these arguments, and those that it is given.
+
+    It stands for one outside the session of the terminal, and passes Ctrl-C and SIGTERM on to it.
+    """
+    words = [sys.executable, "-SI", "-c", CLIENT, str(address()), *arguments]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    path.chmod(0o755)
+    return path
 
 
 _servers: list[tuple[subprocess.Popen[str], Path]] = []

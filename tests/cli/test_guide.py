@@ -6,11 +6,11 @@ import doctest
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import forks
 from tests.test_docs import ROOT, blocks
 from tests.waiting import run_process
 
@@ -19,10 +19,7 @@ GUIDE = ROOT / "docs/operate/cli.md"
 
 @pytest.mark.on_disk
 def test_the_guide_does_what_it_says(tmp_path: Path) -> None:
-    program = tmp_path / "bin" / "holdfast"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m holdfast "$@"\n')
-    program.chmod(0o755)
+    program = forks.program(tmp_path / "bin" / "holdfast", "-m", "holdfast")
     environment = os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}"}
     environment.pop("HOLDFAST_STORE", None)
     last = 0

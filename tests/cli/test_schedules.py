@@ -10,12 +10,12 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import holdfast as hf
+from tests import forks
 from tests.test_docs import ROOT, blocks
 from tests.waiting import bounded, run_process, wait_until
 
@@ -42,8 +42,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             (tmp_path / block.mark[1]).write_text(block.text.replace(PLACE, str(tmp_path)))
     program = tmp_path / ".venv/bin/holdfast"
     program.parent.mkdir(parents=True)
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m holdfast "$@"\n')
-    program.chmod(0o755)
+    forks.program(program, "-m", "holdfast")
     return tmp_path
 
 

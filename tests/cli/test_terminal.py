@@ -13,20 +13,23 @@ import pytest
 
 import holdfast as hf
 from holdfast.cli._exits import Exit
+from tests import forks
 from tests.cli.conftest import Cli
 from tests.cli.test_framework import HOSTILE
 from tests.waiting import run_process
 
 Terminal = Callable[..., "pexpect.spawn[str]"]
+ALONE = "holdfast-alone"
+"""The program that is a process of the terminal, as all are outside of tests; it starts slowly."""
 
 
 @pytest.fixture
 def terminal(cli: Cli, tmp_path: Path) -> Terminal:
     """Starts `holdfast`, or another program, in a terminal of its own."""
-    program = tmp_path / "bin" / "holdfast"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m holdfast "$@"\n')
-    program.chmod(0o755)
+    program = forks.program(tmp_path / "bin" / "holdfast", "-m", "holdfast")
+    alone = program.with_name(ALONE)
+    alone.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m holdfast "$@"\n')
+    alone.chmod(0o755)
     usual = {
         name: value
         for name, value in os.environ.items()
@@ -118,7 +121,7 @@ def test_an_answer_is_given_in_a_form(terminal: Terminal, cli: Cli) -> None:
 
 def test_ctrl_c_in_a_form_answers_nothing(terminal: Terminal, cli: Cli) -> None:
     cli("run", "jobs:review", "-i", "what=report", "--run-id", "review")
-    form = terminal("answer", "review")
+    form = terminal("answer", "review", program=ALONE)
     form.expect_exact("approved [y/n]:")
     code, shown = interrupted(form)
     assert code == Exit.INTERRUPTED

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sqlite3
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -14,8 +13,8 @@ import holdfast as hf
 from holdfast.cli._exits import Exit
 from holdfast.evidence import Evidence, EvidencePack, Policy, file_evidence
 from holdfast.manager import CheckpointManager
+from tests import forks
 from tests.cli.conftest import Cli
-from tests.waiting import run_process
 
 
 def damage(seq: int, run: str = "plain-run") -> None:
@@ -56,8 +55,7 @@ def test_what_is_logged_about_hostile_names_is_harmless(cli: Cli) -> None:
     assert cli("run", "./jobs.py:claims", "--run-id", "\u202eclaims").code == 0
     Path("out.txt").unlink()
     resume = ["resume", "\u202eclaims", "--flow", "jobs:claims", "--json"]
-    command = [sys.executable, "-m", "holdfast", *resume]
-    done = run_process(command, capture_output=True, check=True)
+    done = forks.run("-m", "holdfast", *resume, capture_output=True, check=True)
     assert "warning: \\u202eclaims@1: verification failed" in done.stderr
     assert "\u202e" not in done.stderr
 

@@ -24,7 +24,7 @@ from holdfast.cli._exits import Exit
 from holdfast.engine.holding.process import Identity
 from tests import forks
 from tests.cli.conftest import Cli
-from tests.cli.test_terminal import Terminal, finished
+from tests.cli.test_terminal import ALONE, Terminal, finished
 from tests.cli.test_terminal import terminal as terminal
 from tests.waiting import bounded, wait_until
 
@@ -366,7 +366,7 @@ def test_a_worker_that_stopped_is_not_listed_any_more(cli: Cli) -> None:
 
 
 def test_killed_and_drained_workers_complete_every_run_and_book_each_effect_once(
-    cli: Cli, cp: hf.SyncCheckpointer
+    cli: Cli,
 ) -> None:
     runs = 60
     for number in range(runs):
@@ -383,7 +383,7 @@ def test_killed_and_drained_workers_complete_every_run_and_book_each_effect_once
         return completed() >= goal
 
     options = ("--flow", "jobs:effects", "--at-once", "3", "--drain", "0.1")
-    with ExitStack() as all_of_them:
+    with hf.SyncCheckpointer() as cp, ExitStack() as all_of_them:
         workers = [all_of_them.enter_context(worker(*options)) for _ in range(4)]
         for victim in range(8):
             wait_until(partial(reached, min(runs, completed() + chance.randint(2, 6))))
@@ -460,7 +460,7 @@ def test_json_is_printed_on_a_terminal_if_that_is_asked_for(terminal: Terminal, 
 
 def test_ctrl_c_twice_ends_a_worker_on_a_terminal(terminal: Terminal, cli: Cli) -> None:
     cli("submit", "jobs:slow", "-i", "path=go", "--run-id", "slow")
-    child = terminal("worker", "--flow", "jobs:slow", "--drain", "1h")
+    child = terminal("worker", "--flow", "jobs:slow", "--drain", "1h", program=ALONE)
     child.expect_exact("1 running")
     child.sendintr()
     child.expect_exact("again to end at once")

@@ -246,7 +246,7 @@ def test_output_that_cannot_be_stored_fails_the_step_that_records_it() -> None:
 
 
 def test_in_another_process_nobody_hears_and_nothing_is_recorded() -> None:
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(1, mp_context=get_context("forkserver")) as pool:
 
         @workflow
         def flow() -> Any:

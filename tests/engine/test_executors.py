@@ -21,7 +21,7 @@ from holdfast.workflow import Retry, for_each, parallel, step, workflow
 from tests.processes import GONE, state_of
 from tests.waiting import wait_until
 
-processes = partial(ProcessPoolExecutor, 2, mp_context=get_context("spawn"))
+processes = partial(ProcessPoolExecutor, 2, mp_context=get_context("forkserver"))
 
 
 @pytest.fixture

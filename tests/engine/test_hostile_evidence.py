@@ -45,7 +45,7 @@ def engine() -> hf.Engine:
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[ProcessPoolExecutor]:
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
+    with ProcessPoolExecutor(1, mp_context=get_context("forkserver")) as executor:
         yield executor
 
 
