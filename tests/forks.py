@@ -207,12 +207,11 @@ def _errors() -> str:
 
 
 def _close() -> None:
-    for server, place in _servers:
+    for server, _ in _servers:
         assert server.stdin is not None
         server.stdin.close()
         with bounded(server):
             server.wait()
-        shutil.rmtree(place)
 
 
 # --- the server
@@ -226,6 +225,7 @@ class _Server:
         self._watched = selectors.DefaultSelector()
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(path)
+        self._place = Path(path).parent
         self._listener.listen(64)
         self._ended, ended = os.pipe()
         for fd in (self._ended, ended):
@@ -286,6 +286,7 @@ class _Server:
     def _end(self) -> NoReturn:
         for pid in self._asking:
             os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self._place)  # also of one whose tests were killed
         os._exit(0)
 
 
