@@ -24,11 +24,22 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 @cache
 def texts() -> list[tuple[str, str]]:
     """Every sentence in the code that is not a docstring, and where it is."""
-    return [found for path in sorted(ROOT.rglob("*.py")) for found in _texts_in(path)]
+    return [found for path in sorted(ROOT.rglob("*.py")) for found in _read(path)[0]]
 
 
-def _texts_in(path: Path) -> Iterator[tuple[str, str]]:
+def parameters() -> set[str]:
+    """Every parameter of every function, and every declared field."""
+    return {name for path in ROOT.rglob("*.py") for name in _read(path)[1]}
+
+
+@cache
+def _read(path: Path) -> tuple[list[tuple[str, str]], set[str]]:
+    """The sentences and the parameters of a module, which is parsed once."""
     nodes = list(ast.walk(ast.parse(path.read_text())))
+    return list(_texts_in(path, nodes)), set(_parameters_in(nodes))
+
+
+def _texts_in(path: Path, nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
     skipped = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     skipped |= {id(part) for n in nodes if isinstance(n, ast.JoinedStr) for part in n.values}
     for node in nodes:
@@ -43,20 +54,14 @@ def _texts_in(path: Path) -> Iterator[tuple[str, str]]:
             yield f"{path.relative_to(ROOT)}:{node.lineno}", text
 
 
-def parameters() -> set[str]:
-    """Every parameter of every function, and every declared field."""
-    found: set[str] = set()
-    for path in ROOT.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                arguments = node.args
-                found |= {
-                    one.arg
-                    for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-                }
-            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                found.add(node.target.id)
-    return found
+def _parameters_in(nodes: list[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            arguments = node.args
+            for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+                yield one.arg
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
 
 
 def options() -> dict[str, set[str]]:

@@ -24,6 +24,7 @@ from holdfast.codec.wrapping import DEFLATED, DELTA, READABLE, ZSTD
 from holdfast.model import Entry
 from holdfast.stores.memory import MemoryStore
 from tests.damage.lives import large
+from tests.effort import EFFORT
 from tests.hostile.forging import Forged, forged
 from tests.hostile.looking import look, undocumented
 
@@ -32,10 +33,13 @@ SPARE: Final = 300 << 20
 
 _RUN: Final = "bomb"
 _MUCH: Final = 1 << 32
-_ZEROS: Final = compress.compress(bytes(500 << 20))
+_DEEP: Final = min(EFFORT, 10) * 100_000
+"""Levels that no stack has."""
+
+_ZEROS: Final = compress.compress(bytes(SPARE + (50 << 20)))
 """More than may be taken, in few bytes."""
 
-_FLAT_ZEROS: Final = compress.deflated(bytes(500 << 20), b"") or b""
+_FLAT_ZEROS: Final = compress.deflated(bytes(SPARE + (50 << 20)), b"") or b""
 
 
 def _ext(code: int, data: bytes) -> bytes:
@@ -58,10 +62,10 @@ STATES: Final[dict[str, tuple[bytes, int, int | None]]] = {
     "text of four gigabytes": (b"\xdb\xff\xff\xff\xffx", 0, None),
     "bytes of four gigabytes": (b"\xc6\xff\xff\xff\xffx", 0, None),
     "an Ext of four gigabytes": (b"\xc9\xff\xff\xff\xff\x01x", 0, None),
-    "a million arrays in each other": (b"\x91" * 1_000_000, 0, None),
-    "a million maps in each other": (b"\x81\xa0" * 1_000_000, 0, None),
-    "a million marks in each other": (b"\x92\xc7\x00\x01" * 1_000_000, 0, None),
-    "lists within the limit of an Ext": (_ext(25, b"\x91" * 1_000_000), 0, None),
+    "many arrays in each other": (b"\x91" * _DEEP, 0, None),
+    "many maps in each other": (b"\x81\xa0" * _DEEP, 0, None),
+    "many marks in each other": (b"\x92\xc7\x00\x01" * _DEEP, 0, None),
+    "lists within the limit of an Ext": (_ext(25, b"\x91" * _DEEP), 0, None),
     "an array of numpy's of any size": (
         _ext(25, ormsgpack.packb(["<f8", [2**62, 2**62], b""])), 0, None,
     ),
@@ -73,8 +77,8 @@ STATES: Final[dict[str, tuple[bytes, int, int | None]]] = {
     "zeros that claim to be few": (_ZEROS, ZSTD, 1000),
     "zeros that claim to be more than can be copied": (_ZEROS, ZSTD, 2 << 30),
     "zeros beyond all": (_ZEROS, ZSTD, 2**62),
-    "JSON nested a million deep": (b"[" * 1_000_000, READABLE, None),
-    "JSON with a long number": (b"9" * 1_000_000, READABLE, None),
+    "JSON nested deep": (b"[" * _DEEP, READABLE, None),
+    "JSON with a long number": (b"9" * _DEEP, READABLE, None),
     "a change that claims to be large": (
         _bearings() + _number(_MUCH) + _ZEROS, DELTA | ZSTD, 5000,
     ),
@@ -85,14 +89,14 @@ STATES: Final[dict[str, tuple[bytes, int, int | None]]] = {
     "a small change that inflates to much": (
         _bearings() + _number(4000) + _number(0) + _FLAT_ZEROS, DELTA | DEFLATED, 5000,
     ),
-    "a span of four billion landmarks": (b"\0" + _number(_MUCH) + b"\1" * 1_000_000, DELTA, None),
-    "a number without an end": (_bearings() + b"\xff" * 1_000_000, DELTA, None),
+    "a span of four billion landmarks": (b"\0" + _number(_MUCH) + b"\1" * _DEEP, DELTA, None),
+    "a number without an end": (_bearings() + b"\xff" * _DEEP, DELTA, None),
     "a base before all entries": (_bearings(_MUCH), DELTA, None),
 }  # fmt: skip
 
 METADATA: Final = {
-    "metadata nested a million deep": '{"metadata":' * 1_000_000,
-    "metadata with a long number": '{"iteration":' + "9" * 1_000_000 + "}",
+    "metadata nested deep": '{"metadata":' * _DEEP,
+    "metadata with a long number": '{"iteration":' + "9" * _DEEP + "}",
     "all seqs are dropped": '{"dropped":"0-999999999999999999"}',
     "all seqs are in force": '{"in_force":"0-999999999999999999","evidence":[]}',
     "many ranges": json.dumps({"dropped": ",".join(f"{n}-{n + 10**15}" for n in range(10_000))}),
