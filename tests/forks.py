@@ -10,7 +10,9 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import io
 import json
+import multiprocessing.process
 import os
 import runpy
 import select
@@ -299,13 +301,16 @@ def _become(request: dict[str, Any], streams: list[int]) -> None:
         os.dup2(fd, number)
         os.close(fd)
     sys.stdin = sys.__stdin__ = open(0, closefd=False)  # type: ignore[misc] # noqa: SIM115
-    sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # type: ignore[misc] # noqa: SIM115
+    os.chdir(request["cwd"])
+    multiprocessing.process.ORIGINAL_DIR = request["cwd"]  # type: ignore[attr-defined]
+    os.environ.clear()
+    os.environ.update(request["env"])
+    at_once = "PYTHONUNBUFFERED" in os.environ
+    out = open(1, "wb", buffering=0 if at_once else -1, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = io.TextIOWrapper(out, write_through=at_once)  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = open(  # type: ignore[misc] # noqa: SIM115
         2, "w", buffering=1, errors="backslashreplace", closefd=False
     )
-    os.chdir(request["cwd"])
-    os.environ.clear()
-    os.environ.update(request["env"])
 
 
 def _execute(arguments: list[str]) -> None:
@@ -336,7 +341,14 @@ def main() -> None:
     print("ready", flush=True)
     request, streams = server.serve()
     _become(request, streams)
-    _execute(request["arguments"])
+    try:
+        _execute(request["arguments"])
+    except Exception as error:  # noqa: BLE001 - shown as Python does, which knows no frames of ours
+        trace = error.__traceback__
+        while trace and trace.tb_frame.f_code.co_filename in (__file__, "<frozen runpy>"):
+            trace = trace.tb_next
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

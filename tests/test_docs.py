@@ -23,6 +23,7 @@ import inspect
 import os
 import pkgutil
 import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -43,7 +44,7 @@ import pytest
 
 import holdfast as hf
 from holdfast import urls
-from tests.launching import can_launch, launch
+from tests import forks
 from tests.own_codecs import own_codecs
 from tests.servers import mariadb, postgres, redis
 from tests.waiting import ENOUGH, run_process
@@ -54,6 +55,8 @@ WITH_EXTRAS: Final = [page for page in PAGES if page.stem in ("frames-and-tensor
 """The pages that need heavy packages: tests/extras runs them."""
 BY_A_SHELL: Final = [ROOT / "README.md", ROOT / "docs/start/tutorial.md"]
 """Pages whose commands a shell runs, as that of whoever begins with them."""
+FORKED: Final = re.compile(r"(holdfast )|python \S+\.py")
+OF_THE_SHELL: Final = frozenset("|;&<>$*?()`\\~{}[]!#\n")
 LANGUAGES: Final = frozenset(
     ["python", "text", "console", "json", "sql", "toml", "bash", "diff", "mermaid", "yaml", "ini"]
 )
@@ -370,11 +373,13 @@ def run_commands(block: Block, page: Path) -> None:
 
 def typed_into_a_shell(line: str, page: Path) -> str:
     """What a command prints. Of most pages, what imports holdfast is forked by what has done so."""
-    if page not in BY_A_SHELL and can_launch(line):
-        with tempfile.NamedTemporaryFile() as output:
-            status, printed = launch(line, Path.cwd(), Path(output.name))
-        assert status != -signal.SIGALRM, f"{line}: it still ran, and had printed {printed}"
-        return printed
+    if page not in BY_A_SHELL and (called := FORKED.match(line)) and not OF_THE_SHELL & set(line):
+        arguments = ("-m", *shlex.split(line)) if called[1] else shlex.split(line)[1:]
+        with tempfile.TemporaryFile("w+") as output:
+            to = output.fileno()
+            forks.run(*arguments, check=False, stdout=to, stderr=to)
+            output.seek(0)
+            return output.read()
     command = ["bash", "-c", line]
     done = run_process(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     return done.stdout
