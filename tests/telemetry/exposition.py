@@ -73,13 +73,15 @@ def _labels(text: str) -> dict[str, str]:
 
 
 def _check_histogram(family: Family) -> None:
-    series = {labels for suffix, labels in family.samples if suffix == "_count"}
-    for labels in series:
-        buckets = sorted(
-            (float(dict(given)["le"].replace("+Inf", "inf")), value)
-            for (suffix, given), value in family.samples.items()
-            if suffix == "_bucket" and {one for one in given if one[0] != "le"} == set(labels)
-        )
+    series: dict[frozenset[tuple[str, str]], list[tuple[float, float]]] = {
+        labels: [] for suffix, labels in family.samples if suffix == "_count"
+    }
+    for (suffix, given), value in family.samples.items():
+        if suffix == "_bucket":
+            bound = float(dict(given)["le"].replace("+Inf", "inf"))
+            series[frozenset(one for one in given if one[0] != "le")].append((bound, value))
+    for labels, found in series.items():
+        buckets = sorted(found)
         counts = [count for _, count in buckets]
         assert counts == sorted(counts), "buckets are cumulative"
         assert buckets[-1] == (math.inf, family.samples["_count", labels])
