@@ -1,13 +1,12 @@
-"""An agent that is killed: `python -m tests.integrations.langgraph.killed URL LOG WHERE`.
+"""An agent that is killed.
 
-It notes each node that it executes in the file LOG, and kills itself in the node WHERE.
+It notes each node that it executes in the file `log`, and kills itself in the node `where`.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,3 @@ def main(url: str, log: str, where: str) -> None:
         begun = saver.get_tuple(THREAD) is not None
         done = graph.invoke(None if begun else {"log": []}, THREAD, durability="sync")
         print(",".join(done["log"]))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -17,9 +18,10 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.integrations.openai_agents import HoldfastSession
+from holdfast.testing._processes import in_a_process
 from tests.effort import examples
 from tests.integrations.openai_agents.scripted import forecaster
-from tests.waiting import run_process
+from tests.waiting import ENOUGH
 
 
 def said(text: str) -> Any:
@@ -116,23 +118,19 @@ def test_two_writers_lose_no_item_and_pop_none_twice(tmp_path: Path) -> None:
 
 def test_what_was_added_survives_a_kill(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/agents.db"
-    code = f"""
-import asyncio, os, signal
-from holdfast.integrations.openai_agents import HoldfastSession
 
-async def main():
-    session = HoldfastSession("chat", {url!r})
-    for n in range(1, 10):
-        await session.add_items([{{"role": "user", "content": str(n)}}])
-        print(n, flush=True)
-        if n == 5:
-            asyncio.create_task(session.add_items([{{"role": "user", "content": "more"}}]))
-            os.kill(os.getpid(), signal.SIGKILL)
+    async def killed() -> None:
+        session = HoldfastSession("chat", url)
+        for n in range(1, 10):
+            await session.add_items([said(str(n))])
+            if n == 5:
+                more = asyncio.create_task(session.add_items([said("more")]))
+                os.kill(os.getpid(), signal.SIGKILL)
+                await more
 
-asyncio.run(main())
-"""
-    done = run_process([sys.executable, "-c", code], check=False, capture_output=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    output = tmp_path / "output"
+    code = in_a_process(lambda: asyncio.run(killed()), output, ENOUGH)
+    assert code == -signal.SIGKILL, output.read_text()
 
     async def left() -> Any:
         async with HoldfastSession("chat", url) as session:

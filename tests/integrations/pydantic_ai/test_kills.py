@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from holdfast.testing._processes import in_a_process
 from tests.effort import EFFORT
+from tests.integrations.pydantic_ai import program
 from tests.integrations.pydantic_ai.scripted import Log
-from tests.waiting import run_process
+from tests.waiting import ENOUGH
 
 EVERY_CALL = [
     "model 1", "weather Brest", "weather Oslo", "tide Brest", "model 2", "weather Rome", "model 3",
 ]  # fmt: skip
 
 
-def run(directory: Path, *deadly: str) -> subprocess.CompletedProcess[str]:
-    directory.mkdir(exist_ok=True)
-    program = "tests.integrations.pydantic_ai.program"
-    command = [sys.executable, "-m", program, f"sqlite:///{directory}/runs.db"]
-    return run_process(
-        [*command, str(directory / "log"), *deadly], check=False, capture_output=True
-    )
+class Ended(NamedTuple):
+    """How a process ended, and what it said."""
+
+    code: int
+    output: str
+
+
+def run(directory: Path, *deadly: str) -> Ended:
+    """The program in a process of its own, made by fork(): it imports nothing anew."""
+    output = directory / "output"
+    output.unlink(missing_ok=True)
+    given = (f"sqlite:///{directory}/runs.db", str(directory / "log"), *deadly)
+    return Ended(in_a_process(lambda: program.main(*given), output, ENOUGH), output.read_text())
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
     directory = tmp_path_factory.mktemp("undisturbed")
     done = run(directory)
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.output
     assert sorted(Log(directory / "log").take()) == sorted(EVERY_CALL)
-    return done.stdout
+    return done.output.partition("\n")[0]
 
 
 @pytest.mark.parametrize("deadly", ["tide Brest", "model 2"] if EFFORT > 1 else ["tide Brest"])
@@ -41,11 +48,11 @@ def test_a_killed_agent_continues_without_repeating_a_finished_call(
 ) -> None:
     """Killed in its second model request; and among tool calls that are made at once."""
     killed = run(tmp_path, deadly)
-    assert killed.returncode == -9, killed.stderr
+    assert killed.code == -9, killed.output
     log = Log(tmp_path / "log")
     before = log.take()
     assert sorted(before) == sorted(EVERY_CALL[: EVERY_CALL.index(deadly)])
     resumed = run(tmp_path)
-    assert resumed.returncode == 0, resumed.stderr
+    assert resumed.code == 0, resumed.output
     assert log.take() == EVERY_CALL[EVERY_CALL.index(deadly) :]
-    assert resumed.stdout == undisturbed
+    assert resumed.output.partition("\n")[0] == undisturbed
