@@ -48,6 +48,7 @@ PARTS: Final[dict[str, Part]] = {
             "tests/stores",
             "tests/integrations/dask/test_storm.py",
             "tests/integrations/langgraph/test_killed.py",
+            "tests/integrations/langgraph/test_newest.py",
             "tests/integrations/pydantic_ai",
         ),
         {
