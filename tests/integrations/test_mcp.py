@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 from mcp import Client
@@ -20,10 +21,12 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import CallToolResult, TextContent
 
 import holdfast as hf
+from holdfast.cli.main import holdfast
 from holdfast.codec.ascii_json import to_ascii
 from holdfast.integrations.langgraph import HoldfastSaver
 from holdfast.integrations.mcp.limits import MOST, select, shorten
 from holdfast.integrations.mcp.scope import Scope
+from holdfast.integrations.mcp.server import make_server
 from holdfast.integrations.mcp.tools import Tools
 from holdfast.workflow import ask, step, workflow
 from tests.own_codecs import own_codecs
@@ -100,7 +103,14 @@ async def served(url: str, *options: str) -> AsyncIterator[tuple[Client, Call]]:
     """A client of the real command, and a function that calls a tool and reads its JSON."""
     arguments = ["-m", "holdfast", "mcp", "--store", url, *options]
     parameters = StdioServerParameters(command=sys.executable, args=arguments)
-    async with asyncio.timeout(PATIENCE), Client(stdio_client(parameters)) as client:
+    async with asked(stdio_client(parameters)) as both:
+        yield both
+
+
+@asynccontextmanager
+async def asked(server: Any) -> AsyncIterator[tuple[Client, Call]]:
+    """The same of any server, also of one in this process."""
+    async with asyncio.timeout(PATIENCE), Client(server) as client:
 
         async def call(name: str, **arguments: Any) -> Any:
             result = await client.call_tool(name, arguments)
@@ -265,16 +275,17 @@ def test_threads_of_langgraph_are_shown_as_their_channels(tmp_path: Path) -> Non
 
 
 def test_claims_are_checked_where_it_was_given_leave_to_look(url: str, tmp_path: Path) -> None:
-    async def verify(*options: str) -> Any:
-        async with served(url, *options) as (_, call):
-            return (await call("verify_run", run_id="claims"))["claims"]
+    async def verify() -> None:
+        async with served(url, "--root", str(tmp_path)) as (_, call):
+            (held,) = (await call("verify_run", run_id="claims"))["claims"]
+            claim = f"{tmp_path}/report.md is unchanged"
+            assert (held["claim"], held["status"]) == (claim, "verified")
+            (tmp_path / "report.md").unlink()
+            (failed,) = (await call("verify_run", run_id="claims"))["claims"]
+            assert failed["status"] == "failed"
 
     before = entries(url)
-    (held,) = asyncio.run(verify("--root", str(tmp_path)))
-    assert (held["claim"], held["status"]) == (f"{tmp_path}/report.md is unchanged", "verified")
-    (tmp_path / "report.md").unlink()
-    (failed,) = asyncio.run(verify("--root", str(tmp_path)))
-    assert failed["status"] == "failed"
+    asyncio.run(verify())
     assert entries(url) == before, "no verdict is recorded"
 
 
@@ -286,12 +297,9 @@ def test_claims_are_checked_where_it_was_given_leave_to_look(url: str, tmp_path:
     ],
 )
 def test_an_answer_needs_a_name_and_leave(url: str, options: tuple[str, ...], message: str) -> None:
-    done = run_process(
-        [sys.executable, "-m", "holdfast", "mcp", "--store", url, *options],
-        check=False, capture_output=True, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert message in done.stderr
+    done = CliRunner().invoke(holdfast, ["mcp", "--store", url, *options])
+    assert done.exit_code == 2
+    assert message in done.output
 
 
 def test_without_the_package_it_says_what_to_install(url: str, tmp_path: Path) -> None:
@@ -333,7 +341,7 @@ def test_a_question_of_any_size_is_shown_and_refused_in_few_words(tmp_path: Path
     url = f"sqlite:///{tmp_path}/runs.db"
 
     async def look() -> None:
-        async with served(url, "--allow-answer", "--by", "p1") as (client, call):
+        async with asked(make_server(tools, may_answer=True)) as (client, call):
             every = await client.call_tool("list_questions", {})
             assert len(text_of(every)) < 4 * MOST
             (one,) = (await call("list_questions", run_id="ask-0"))["questions"]
@@ -357,7 +365,9 @@ def test_a_question_of_any_size_is_shown_and_refused_in_few_words(tmp_path: Path
         for n in range(12):
             with pytest.raises(hf.RunPausedError):
                 engine.run_sync(asks(n), run_id=f"ask-{n}")
-    asyncio.run(look())
+    with hf.SyncCheckpointer(url) as cp:
+        tools = Tools(cp, Scope(), by="p1")
+        asyncio.run(look())
 
 
 def entries(url: str) -> dict[str, int]:
