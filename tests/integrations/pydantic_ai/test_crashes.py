@@ -35,6 +35,6 @@ def test_an_agent_killed_anywhere_comes_to_the_same_end(log: Log) -> None:
         HoldfastAgent(plain).flow("go"),
         answers={"cashier/approve.pay": {"approved": True}},
         view=view,
-        limit=6 * EFFORT,
+        limit=3 if EFFORT == 1 else 60,
     )
     assert report.points >= 12
