@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.codec import apart, values
@@ -18,6 +18,7 @@ from holdfast.codec.apart import Apart
 from holdfast.codec.revive import revive
 from holdfast.codec.secrets import Secret
 from holdfast.errors import ReviveError
+from tests.effort import EFFORT, examples
 from tests.strategies import same
 from tests.strategies import values as any_values
 
@@ -64,6 +65,7 @@ plain = st.recursive(
         st.dictionaries(st.text(max_size=4), any_values(max_leaves=6), max_size=18), max_size=4
     )
 )
+@settings(max_examples=examples(50) if EFFORT > 1 else 12)  # large ones
 def test_fields_together_are_the_encoding_of_the_whole_state(states: list[dict[str, Any]]) -> None:
     with SMALL:
         known = first()
