@@ -10,7 +10,7 @@ from holdfast import scanning
 from holdfast.heads import HOUR, UNKNOWN, Position, RunHead
 from holdfast.model import HIDDEN, Entry
 from holdfast.store import RunFilter, Store
-from holdfast.testing.invariants import all_listed, entry, tombstone
+from holdfast.testing.invariants import Journals, all_listed, entry, tombstone
 
 _DAY: Final = 24 * HOUR
 _START: Final = 480_000 * HOUR
@@ -47,16 +47,17 @@ class ListingContract:
     def test_every_question_has_the_answer_that_the_journals_give(self, store: Store) -> None:
         for entries in _history(random.Random(16)):  # noqa: S311 - the same each time
             assert all(store.append(entries))
+        journals = Journals.of(store)
         for where in _FILTERS:
-            expected = scanning.listed(store, where, None, 999)
+            expected = scanning.listed(journals, where, None, 999)
             assert store.listed(where, limit=999) == expected, where
-            assert store.counts(where) == scanning.counts(store, where), where
+            assert store.counts(where) == scanning.counts(journals, where), where
             assert all_listed(store, where) == expected, where
         for now in (0, _START + 2 * HOUR, _AFTER):
             for flows in (None, ["f"], ["f", "g", "h"], []):
-                assert store.due(now, flows=flows) == scanning.due(store, now, flows, 999)
-        assert store.due(_AFTER, limit=2) == scanning.due(store, _AFTER, None, 2)
-        assert store.holders() == scanning.holders(store)
+                assert store.due(now, flows=flows) == scanning.due(journals, now, flows, 999)
+        assert store.due(_AFTER, limit=2) == scanning.due(journals, _AFTER, None, 2)
+        assert store.holders() == scanning.holders(journals)
         assert store.rebuild(write=False) == 0
 
     def test_one_row_can_be_asked_for(self, store: Store) -> None:
@@ -85,10 +86,11 @@ class ListingContract:
         for entries in _history(random.Random(4)):  # noqa: S311 - the same each time
             for item in entries:
                 assert all(store.append([item]))
+        journals = Journals.of(store)
         for since, until in ((0, _AFTER), (_START, _START + 1), (_START, _START + _DAY)):
             hours = since // HOUR, -(-until // HOUR)
             for flow in (None, "f", "no such flow"):
-                expected = scanning.tally(store, *hours, flow)
+                expected = scanning.tally(journals, *hours, flow)
                 assert store.tally(since, until, flow=flow) == expected
 
     def test_the_last_opened_run_is_listed_first(self, store: Store) -> None:

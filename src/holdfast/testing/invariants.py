@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Self
 
 from holdfast import scanning
 from holdfast.heads import RunHead
 from holdfast.model import CARRY_STATE, HIDDEN, Entry
 from holdfast.store import RunFilter, Store, StoreStats
+from holdfast.stores.memory import MemoryStore
 
 _PAGE: Final = 7  # entries in the first page: every check also pages; later pages are larger
 
@@ -85,6 +86,20 @@ def all_listed(store: Store, where: RunFilter = RunFilter()) -> list[tuple[RunHe
             return found
 
 
+class Journals(MemoryStore):
+    """Journals as they were read from a store: `scanning` may ask again and again."""
+
+    def __init__(self, journals: Iterable[list[Entry]]) -> None:
+        super().__init__()
+        self._journals = {journal[-1].run: journal for journal in journals if journal}
+        self._names = sorted(self._journals)
+
+    @classmethod
+    def of(cls, store: Store) -> Self:
+        """Those of all runs that are neither hidden nor deleted, without bodies."""
+        return cls(read_all(store, head.run, bodies=False) for head in all_heads(store))
+
+
 def check_store(store: Store) -> list[str]:
     """Read everything by the public methods and return what is wrong with it; empty when sound."""
     return list(_violations(store))
@@ -112,17 +127,17 @@ def _violations(store: Store) -> Iterator[str]:
                 listed.append(journal)
     if (stats := store.stats()) != (sums := totals_of(listed)):
         yield f"stats() says {stats}, the entries say {sums}"
-    yield from _index_violations(store)
+    yield from _index_violations(store, Journals(listed))
 
 
-def _index_violations(store: Store) -> Iterator[str]:
+def _index_violations(store: Store, journals: Journals) -> Iterator[str]:
     if not keeps_index(store):
         return
     rows = all_listed(store)
-    if rows != (expected := scanning.listed(store, RunFilter(), None, len(rows) + 1)):
+    if rows != (expected := scanning.listed(journals, RunFilter(), None, len(rows) + 1)):
         differ = [pair for pair in zip(rows, expected, strict=False) if pair[0] != pair[1]][:3]
         yield f"listed() has {len(rows)} runs, the entries {len(expected)}; they differ: {differ}"
-    counts = scanning.counts(store, RunFilter())
+    counts = scanning.counts(journals, RunFilter())
     if (said := store.counts()) != counts:
         yield f"counts() says {said}, the entries say {counts}"
     if wrong := store.rebuild(write=False):
