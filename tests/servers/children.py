@@ -15,6 +15,7 @@ import holdfast.stores.redis.store
 import holdfast.stores.sqlite.store
 from holdfast.operations import blocks
 from tests import faults
+from tests.servers import mariadb  # noqa: F401 - which makes connections cheap
 from tests.waiting import join
 
 processes: Final = multiprocessing.get_context("forkserver")

@@ -6,11 +6,30 @@ import os
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-import pymysql
+import pymysql.connections
 
 from holdfast.seams import new_id
 from tests.servers.server import HOST, Server
 from tests.waiting import ENOUGH, wait_until
+
+_new_context: Final = pymysql.connections.Connection._create_ssl_ctx  # type: ignore[attr-defined]
+_contexts: list[Any] = []
+
+
+def _context(db: Any, options: Any) -> Any:
+    """What PyMySQL makes, but only once where no options are given.
+
+    It reads all authorities of the system for each connection, although it will not ask them:
+    that takes longer than most tests.
+    """
+    if options:
+        return _new_context(db, options)
+    if not _contexts:
+        _contexts.append(_new_context(db, options))
+    return _contexts[0]
+
+
+pymysql.connections.Connection._create_ssl_ctx = _context  # type: ignore[attr-defined]
 
 
 class MariaDB(Server):
