@@ -11,7 +11,6 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import duckdb
-import mongomock
 import psycopg
 from redis import Redis as Client
 
@@ -27,6 +26,7 @@ from holdfast.stores.mongodb import MongoDBStore
 from holdfast.stores.redis.keys import packed
 from tests.damage.vaults import FileVault, MemoryVault, SQLiteVault, TableVault, Vault
 from tests.servers import dynamodb, mariadb, postgres, redis
+from tests.servers.mongodb import MongoClient
 
 Statements = tuple[str, Sequence[Sequence[Any]]]
 
@@ -229,7 +229,7 @@ class MongoVault(DocumentVault):
     """The collections of mongomock, which stands in for a server."""
 
     def __init__(self, place: Path) -> None:
-        self._client: Any = mongomock.MongoClient()
+        self._client: Any = MongoClient()
         self._kept: dict[str, list[Any]] = {}
 
     def open(self) -> Store:

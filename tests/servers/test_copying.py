@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import mongomock
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -30,6 +29,7 @@ from holdfast.stores.mongodb import MongoDBStore
 from holdfast.testing.contract import check_store
 from tests.effort import examples
 from tests.servers import children, dynamodb, mariadb, postgres, redis
+from tests.servers.mongodb import MongoClient
 
 PAGES = 130  # entries, of which a hundred are copied at a time
 
@@ -41,7 +41,7 @@ STORES: dict[str, Callable[[Path], Store]] = {
     "postgres": lambda _: hf.open_store(postgres.new_url()),
     "mysql": lambda _: hf.open_store(mariadb.new_url()),
     "redis": lambda _: hf.open_store(redis.new_url()),
-    "mongodb": lambda _: MongoDBStore(mongomock.MongoClient()),
+    "mongodb": lambda _: MongoDBStore(MongoClient()),
     "dynamodb": lambda _: DynamoDBStore(dynamodb.new_table(), client=dynamodb.DirectClient()),
 }
 

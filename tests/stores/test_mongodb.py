@@ -10,7 +10,6 @@ from functools import partial
 from threading import RLock
 from typing import Any
 
-import mongomock
 import ormsgpack
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,6 +22,7 @@ from holdfast.testing.contract import StoreContract, check_store, entry
 from holdfast.testing.invariants import tombstone
 from holdfast.testing.machine import make_store_machine
 from tests.effort import examples
+from tests.servers.mongodb import MongoClient
 
 _ONE_AT_A_TIME = RLock()
 """A server does one thing at a time to a document; its stand-in does not by itself."""
@@ -42,7 +42,7 @@ class SmallDocuments(MongoDBStore):
 
 
 def new_opener() -> Callable[[], Store]:
-    return partial(SmallDocuments, mongomock.MongoClient())
+    return partial(SmallDocuments, MongoClient())
 
 
 class TestMongoDBStore(StoreContract):
@@ -66,7 +66,7 @@ def leftovers(client: Any) -> list[str]:
 
 
 def test_what_is_trimmed_or_erased_gives_its_room_back() -> None:
-    client: Any = mongomock.MongoClient()
+    client: Any = MongoClient()
     store = SmallDocuments(client)
     store.append([entry("run", seq, b"x" * 100) for seq in range(10)])
     store.append([entry("run", 10, b"x" * 100)])
@@ -84,7 +84,7 @@ class Crash(BaseException):
 @pytest.mark.parametrize("count", range(12))
 def test_whatever_a_crash_leaves_half_done_is_finished_by_the_next_writer(count: int) -> None:
     """Killed at its n-th write, wherever that is: each operation happened or it did not."""
-    client: Any = mongomock.MongoClient()
+    client: Any = MongoClient()
     left = count
 
     class Mortal(SmallDocuments):
@@ -125,7 +125,7 @@ def test_whatever_a_crash_leaves_half_done_is_finished_by_the_next_writer(count:
 
 def test_a_copy_that_comes_late_brings_nothing_back() -> None:
     """A writer that slept while others trimmed what it was about to copy out."""
-    client: Any = mongomock.MongoClient()
+    client: Any = MongoClient()
     awake, asleep = SmallDocuments(client), SmallDocuments(client)
     awake.append([entry("run", seq, b"secret") for seq in range(5)])
     document = asleep._document("run")
@@ -141,7 +141,7 @@ def test_a_copy_that_comes_late_brings_nothing_back() -> None:
 
 
 def test_a_writer_that_is_behind_brings_nothing_erased_back() -> None:
-    client: Any = mongomock.MongoClient()
+    client: Any = MongoClient()
     ahead, behind = SmallDocuments(client), SmallDocuments(client)
     behind.append([entry("run", seq, b"secret") for seq in range(3)])
     assert ahead.erase(tombstone("run", 3))
@@ -150,7 +150,7 @@ def test_a_writer_that_is_behind_brings_nothing_erased_back() -> None:
 
 
 def test_a_writer_that_is_behind_brings_nothing_trimmed_back() -> None:
-    client: Any = mongomock.MongoClient()
+    client: Any = MongoClient()
     ahead, behind = SmallDocuments(client), SmallDocuments(client)
     behind.append([entry("run", seq, b"secret") for seq in range(3)])
     assert ahead.trim(entry("run", 3), dict.fromkeys(range(3)))
@@ -161,7 +161,7 @@ def test_a_writer_that_is_behind_brings_nothing_trimmed_back() -> None:
 
 @pytest.mark.parametrize("change", ["trim", "erase"])
 def test_copies_of_a_save_that_was_never_finished_go_with_what_they_copied(change: str) -> None:
-    client: Any = mongomock.MongoClient()
+    client: Any = MongoClient()
     store = SmallDocuments(client)
     store.append([entry("run", seq, b"secret") for seq in range(3)])
     store._lightened("run", store._document("run"))
@@ -177,7 +177,7 @@ def test_copies_of_a_save_that_was_never_finished_go_with_what_they_copied(chang
 def test_a_large_body_that_could_not_be_removed_is_removed_by_the_next_writer(
     change: str, count: int
 ) -> None:
-    client: Any = mongomock.MongoClient()
+    client: Any = MongoClient()
 
     class Clumsy(SmallDocuments):
         def _delete_blob(self, run: str, name: str) -> None:
@@ -197,7 +197,7 @@ def test_a_large_body_that_could_not_be_removed_is_removed_by_the_next_writer(
 
 def test_a_body_of_which_a_part_is_missing_is_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.stores.mongodb._PART", 4)
-    client: Any = mongomock.MongoClient()
+    client: Any = MongoClient()
     store = SmallDocuments(client)
     store.append([entry("run", 0, b"0123456789abcdef")])
     last = max(row["_id"] for row in client.holdfast.holdfast_bodies.find())
@@ -214,7 +214,7 @@ def test_two_threads_that_trim_one_run_do_not_disturb_each_other() -> None:
                 super()._replace(run, old, new)  # as a thread does that is a version behind
             return done
 
-    store = Raced(mongomock.MongoClient())
+    store = Raced(MongoClient())
     store.append([entry("run", seq) for seq in range(11)])
     assert store.trim(entry("run", 11, kind="trim"), {1: None})
     assert store._document("run").settled
@@ -230,7 +230,7 @@ JUNK: list[Any] = [
 
 @pytest.mark.parametrize("junk", JUNK)
 def test_documents_that_others_wrote_are_damaged_and_nothing_worse(junk: Any) -> None:
-    client: Any = mongomock.MongoClient()
+    client: Any = MongoClient()
     store = SmallDocuments(client)
     store.append([entry("run", seq, b"x" * 20) for seq in range(5)])
     store.append([entry("run", 5)])
@@ -250,7 +250,7 @@ def test_documents_that_others_wrote_are_damaged_and_nothing_worse(junk: Any) ->
 
 
 def test_a_run_that_a_newer_holdfast_has_saved_to_is_refused_and_others_are_not() -> None:
-    client: Any = mongomock.MongoClient()
+    client: Any = MongoClient()
     store = MongoDBStore(client)
     store.append([entry("run", 0)])
     rows = client.holdfast.holdfast_runs
@@ -270,7 +270,7 @@ def test_a_run_that_a_newer_holdfast_has_saved_to_is_refused_and_others_are_not(
      {"digest": "d"}],
 )  # fmt: skip
 def test_fields_of_the_wrong_type_are_damage(wrong: dict[str, Any]) -> None:
-    store = SmallDocuments(mongomock.MongoClient())
+    store = SmallDocuments(MongoClient())
     store.append([entry("run", 0), entry("run", 1, term=0)._replace(**wrong)])
     for call in (lambda: store.read("run"), store.runs, lambda: store.stats("run")):
         with pytest.raises(hf.CheckpointCorruptedError, match=next(iter(wrong))):
@@ -281,7 +281,7 @@ def test_a_trim_that_is_too_much_at_once_says_so_and_does_nothing() -> None:
     class Tiny(SmallDocuments):
         document_bytes = 5000
 
-    store = Tiny(mongomock.MongoClient())
+    store = Tiny(MongoClient())
     store.append([tombstone("run", 5_000_000)])
     assert store.trim(entry("run", 5_000_001), dict.fromkeys(range(4000)))
     with pytest.raises(hf.StoreError, match="prune fewer checkpoints at a time"):
@@ -313,7 +313,7 @@ def test_an_unknown_server_is_an_outage_and_its_password_a_secret(
 @pytest.mark.parametrize("left", [0, 2])
 def test_a_document_that_goes_back_in_time_is_not_gone_on_from(left: int) -> None:
     """As after a failover to a member that lagged; the store still knows the newer one."""
-    client: Any = mongomock.MongoClient()
+    client: Any = MongoClient()
     store = MongoDBStore(client)
     runs = client["holdfast"]["holdfast_runs"]
     for seq in range(2):
@@ -332,7 +332,7 @@ def test_a_document_that_goes_back_in_time_is_not_gone_on_from(left: int) -> Non
 
 def test_what_others_wrote_since_a_document_went_back_in_time_is_kept() -> None:
     """Nobody who knows the lost one takes theirs for it, though it is as long."""
-    client: Any = mongomock.MongoClient()
+    client: Any = MongoClient()
     store, other = MongoDBStore(client), MongoDBStore(client)
     runs = client["holdfast"]["holdfast_runs"]
     store.append([entry("run", 0, b"kept")])
@@ -345,7 +345,7 @@ def test_what_others_wrote_since_a_document_went_back_in_time_is_kept() -> None:
 
 
 def test_a_store_without_an_index_gets_one_when_it_is_first_asked() -> None:
-    client: Any = mongomock.MongoClient()
+    client: Any = MongoClient()
     store = SmallDocuments(client)
     for number in range(4):
         store.append([entry(f"run-{number}", seq, flow="f") for seq in range(3)])
@@ -360,7 +360,7 @@ def test_a_store_without_an_index_gets_one_when_it_is_first_asked() -> None:
 
 @pytest.mark.parametrize("change", ["save", "trim", "erase", "settle"])
 def test_a_run_from_before_the_index_gets_its_row_with_its_next_change(change: str) -> None:
-    client: Any = mongomock.MongoClient()
+    client: Any = MongoClient()
     SmallDocuments(client).append([entry("run", 0), entry("run", 1, status="failed")])
     as_before_the_index(client)
     store = SmallDocuments(client)
@@ -388,7 +388,7 @@ def as_before_the_index(client: Any) -> None:
 
 
 def test_a_wrong_row_is_found_and_repaired() -> None:
-    client: Any = mongomock.MongoClient()
+    client: Any = MongoClient()
     store = SmallDocuments(client)
     store.append([entry("run", 0), entry("other", 0)])
     assert store.rebuild(write=False) == 0
@@ -405,7 +405,7 @@ def test_a_save_does_not_depend_on_statistics() -> None:
         def _add(self, hour: int, flow: str, numbers: Any) -> None:
             raise hf.StoreUnavailableError("cut")
 
-    store = Uncounted(mongomock.MongoClient())
+    store = Uncounted(MongoClient())
     assert store.append([entry("run", 0)]) == [True]
     assert store.tally(0, 1 << 60) == []
     assert store.counts() == {"open": 1}
