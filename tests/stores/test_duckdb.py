@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -26,10 +27,19 @@ from tests.effort import examples
 from tests.waiting import exit_code, run_process, wait_until
 
 
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store that was opened once: to make one takes longer than most tests."""
+    path = tmp_path_factory.mktemp("empty") / "runs.duckdb"
+    DuckDBStore(path).close()
+    return path
+
+
 class TestDuckDBStore(StoreContract):
     @pytest.fixture
-    def open_store(self, tmp_path: Path) -> Callable[[], Store]:
-        return partial(DuckDBStore, tmp_path / "runs.duckdb")
+    def open_store(self, empty: Path, path: Path) -> Callable[[], Store]:
+        shutil.copy(empty, path)
+        return partial(DuckDBStore, path)
 
 
 @pytest.fixture

@@ -76,7 +76,8 @@ class ListingContract:
         assert [(item.run, item.seq, item.body) for item in found] == [
             ("a", 1, b""), ("a", 3, b""), ("b", 4, b"")
         ]  # fmt: skip
-        many = [("a", seq) for seq in range(-250, 250)]
+        together = type(store).entries_at is not Store.entries_at  # else each is read by itself
+        many = [("a", seq) for seq in (range(-250, 250) if together else range(-25, 25))]
         assert [item.seq for item in sorted(store.entries_at(many))] == [0, 1, 2, 3]
         assert store.entries_at([]) == []
         found = store.entries_at([("a", 1), ("a", 2)], bodies=True)
