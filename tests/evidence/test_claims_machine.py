@@ -67,7 +67,7 @@ SEEDS: dict[Mutate, int] = {
     a_later_claim_on_a_path_replaces_everything: 30,
     what_never_held_binds_later_checkpoints: 0,
     own_claims_that_never_held_do_not_count: 0,
-    claims_that_were_false_replace_others: 8,
+    claims_that_were_false_replace_others: 26,
     forks_forget_what_was_claimed_before: 3,
     pruning_forgets_what_was_claimed: 47,
 }

@@ -17,6 +17,7 @@ from holdfast.keys.keyring import Keyring
 from holdfast.model import key_journal
 from holdfast.stores.sqlite.store import SQLiteStore
 from tests import faults
+from tests.effort import some
 from tests.keys.forging import keyed
 from tests.waiting import bounded, exit_code
 
@@ -118,7 +119,7 @@ def test_a_first_save_that_is_killed_at_any_point_leaves_a_store_that_works(
     with faults.record() as points, keyed(f"sqlite:///{tmp_path}/model.db", ring) as cp:
         cp.save("run", {"n": 1}, owner="ann")
     assert points.count("keys.replace") == 2
-    for nth in range(1, len(points) + 1):
+    for nth in some(range(1, len(points) + 1), 2, 1):
         url = f"sqlite:///{tmp_path}/{nth}.db"
         child = os.fork()
         if not child:
