@@ -15,13 +15,14 @@ import holdfast.stores.redis.store
 import holdfast.stores.sqlite.store
 from holdfast.operations import blocks
 from tests import faults
-from tests.servers import mariadb  # noqa: F401 - which makes connections cheap
+from tests.servers import mariadb
 from tests.waiting import join
 
 processes: Final = multiprocessing.get_context("forkserver")
 
 with hf.SyncCheckpointer("memory://") as _first:  # holdfast imports most of itself when it is used
     _first.save("run", 0)
+mariadb.make_context()
 
 
 def run(*works: tuple[Any, ...]) -> list[int | None]:

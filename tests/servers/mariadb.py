@@ -32,6 +32,11 @@ def _context(db: Any, options: Any) -> Any:
 pymysql.connections.Connection._create_ssl_ctx = _context  # type: ignore[attr-defined]
 
 
+def make_context() -> None:
+    """Before processes are forked: each would make its own."""
+    _context(None, {})
+
+
 class MariaDB(Server):
     """A private MariaDB, with its default settings but for where it listens."""
 
