@@ -23,10 +23,13 @@ from tests.servers.proxy import Proxy
 
 class TestDynamoDBStore(PersistentStoreContract):
     @pytest.fixture
-    def opener(self, request: pytest.FixtureRequest) -> Callable[[], Store]:
+    def opener(self) -> Callable[[], Store]:
+        return partial(hf.open_store, new_url())
+
+    @pytest.fixture
+    def open_store(self) -> Callable[[], Store]:
         """What concerns this process alone needs no requests: these cost most of the time."""
-        needed = any(word in request.node.name for word in ("process", "fork", "two_open_stores"))
-        return partial(hf.open_store, new_url()) if needed else new_opener()
+        return new_opener()
 
 
 def new_opener() -> Callable[[], Store]:
