@@ -132,7 +132,7 @@ docs: $(VENV)/tools  ## run every example in the docs, and build the site in sit
 	$(PYTEST) -n $(WORKERS) tests/test_docs.py
 	@$(MAKE) --no-print-directory site
 
-site: $(VENV)/tools  ## only build the site in site/; the first time takes minutes, to install what it needs
+site: $(VENV)/tools  ## only build the site in site/; the first time it installs what it needs
 	$(BIN)/python -m website.build
 	@echo "open site/index.html"
 
