@@ -28,6 +28,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1, help="how many schedules")
     parser.add_argument("--trace", action="store_true", help="show all that happens")
     given = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's & has it ignored
     seed = random.randrange(10**12) if given.seed is None else given.seed
     if given.trace:
         outcome = simulate(seed, trace=True)
