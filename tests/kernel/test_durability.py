@@ -290,7 +290,8 @@ def test_the_default_store_is_found_in_the_environment_the_project_or_here(
         assert cp.store.url == "memory://"
 
 
-def test_import_is_light() -> None:
+def test_import_is_light(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COVERAGE_PROCESS_START", raising=False)  # it imports some of them itself
     out = run_program(
         """
         import sys, holdfast
