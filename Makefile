@@ -8,8 +8,8 @@ LOCKED := -q --no-deps --require-hashes --only-binary :all: -r
 EDITABLE := -q --no-deps --no-build-isolation -e .
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP := $(BIN)/python -m pip
-# `$(call install,ENVIRONMENT,LOCK)`: with uv, in seconds; with pip, in minutes, where only that
-# knows how to reach an index.
+# `$(call install,ENVIRONMENT,LOCK)`: with uv, in seconds; or else with pip, which may have an index
+# configured that uv does not know.
 install = $(BIN)/uv pip install --python $(1)/bin/python $(LOCKED) requirements/$(2).txt || \
 	$(PIP) --python $(1)/bin/python install $(LOCKED) requirements/$(2).txt
 # The one package that is not locked: PyPI's builds for Linux bring gigabytes for GPUs; pip takes a
@@ -57,7 +57,7 @@ python-3.%: .venv-3.%/installed
 	.venv-3.$*/bin/python -m pytest -q --quick $(EVERY_PYTHON)
 
 .PRECIOUS: .venv-3.%/installed
-.venv-3.%/installed: $(VENV)/uv pyproject.toml requirements/pythons.txt
+.venv-3.%/installed: pyproject.toml requirements/pythons.txt | $(VENV)/uv
 	$(call interpreter,$*) -m venv --without-pip .venv-3.$*
 	$(call install,.venv-3.$*,pythons)
 	$(PIP) --python .venv-3.$*/bin/python install $(EDITABLE)
@@ -66,7 +66,7 @@ python-3.%: .venv-3.%/installed
 test-extras: .venv-extras/installed  ## with heavy packages (pandas, Polars, pyarrow, torch, Celery, Prefect): 1 GB to install
 	.venv-extras/bin/python -m pytest -q -n 2 --dist worksteal tests/extras
 
-.venv-extras/installed: $(VENV)/uv pyproject.toml requirements/extras.txt
+.venv-extras/installed: pyproject.toml requirements/extras.txt | $(VENV)/uv
 	$(PYTHON) -m venv .venv-extras
 	$(call install,.venv-extras,extras)
 	.venv-extras/bin/python -m pip install -q $(TORCH)
@@ -166,7 +166,7 @@ $(VENV)/tools: $(VENV)/uv
 	$(call install,$(VENV),dev)
 	@touch $@
 
-.bench-venv/installed: $(VENV)/uv pyproject.toml requirements/bench.txt requirements/redis-stack.txt
+.bench-venv/installed: pyproject.toml requirements/bench.txt requirements/redis-stack.txt | $(VENV)/uv
 	$(PYTHON) -m venv .bench-venv
 	$(call install,.bench-venv,bench)
 	.bench-venv/bin/python -m pip install $(EDITABLE)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdfast as hf
 from holdfast.checkpoint import to_micros
+from holdfast.engine import controls
 from holdfast.engine.launcher import Launcher
 from holdfast.graph import END, Graph
+from holdfast.kernel.core import Core
 from holdfast.workflow import Workflow, ask, sleep, step, workflow
 from tests.faults import FakeClock
 
@@ -209,6 +212,47 @@ def test_a_pause_may_give_any_reason(engine: hf.Engine, clock: FakeClock) -> Non
     asyncio.run(main())
 
 
+@step
+async def pause_this() -> None:
+    """Somebody asks for it while the step is executed, and the question comes after it."""
+    info = hf.current_step()
+    assert info is not None
+    await engines[-1].pause(info.run_id)
+
+
+engines: list[hf.Engine] = []
+
+
+@workflow
+async def asking_as_it_pauses() -> str:
+    await pause_this()
+    return await asking()
+
+
+@pytest.mark.parametrize("answered", [True, False], ids=["answered", "at its deadline"])
+def test_a_run_that_asked_as_it_was_paused_continues_after_a_resume(
+    engine: hf.Engine, clock: FakeClock, answered: bool
+) -> None:
+    engines.append(engine)
+
+    async def main() -> None:
+        async with engine:
+            await engine.submit(asking_as_it_pauses(), run_id="r")
+            await engine.work(asking_as_it_pauses, until_idle=True)
+            with pytest.raises(hf.RunPausedError):
+                await engine.resume("r")
+            if answered:
+                (question,) = [q async for q in engine.questions()]
+                await engine.answer(question.run_id, "blue")
+            else:
+                clock.advance(3 * DAY)
+            await engine.work(asking_as_it_pauses, until_idle=True)
+            assert calls == ["blue" if answered else "red"]
+            assert await engine.status("r") == hf.Status.COMPLETED
+
+    asyncio.run(main())
+
+
 @workflow
 async def two_steps() -> str:
     await work("one")
@@ -282,6 +326,26 @@ def test_a_worker_continues_what_somebody_asks_it_to(engine: hf.Engine, how: str
             assert isinstance(engine.checkpointer, hf.Checkpointer)
             told = [moment.note for moment in await engine.checkpointer.timeline(run)]
             assert "resume, by ann" in told
+
+    asyncio.run(main())
+
+
+def test_an_outcome_is_waited_for_though_a_worker_takes_the_run_as_somebody_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, look = tmp_path / "runs.db", controls.is_for_workers
+
+    def look_late(core: Core, run_id: str) -> bool:
+        with hf.Engine(path) as worker:
+            worker.work_sync(two_steps, until_idle=True)
+        return look(core, run_id)
+
+    async def main() -> None:
+        async with hf.Engine(path) as engine:
+            run, _ = await _stopped(engine, "forked")
+            await engine.submit_resume(run)
+            monkeypatch.setattr(controls, "is_for_workers", look_late)
+            assert await engine.outcome(run) == "two"
 
     asyncio.run(main())
 

@@ -64,6 +64,7 @@ PARTS: Final[dict[str, Part]] = {
     "flows": Part(  # on every local store, and properties with more examples
         (
             "tests/codec",
+            "tests/documents",
             "tests/engine",
             "tests/evidence",
             "tests/graph",

@@ -65,10 +65,11 @@ class Controls(Door):
         """
 
         def under_way(core: Core) -> bool:
-            known = listing.last_known(core, run_id)
+            for_workers = is_for_workers(core, run_id)
+            known = listing.last_known(core, run_id)  # since then, a worker may have taken it
             if known is None:
                 raise CheckpointNotFoundError(run_id)
-            if is_for_workers(core, run_id):
+            if for_workers:
                 return True
             activity = activity_of(core, known)
             if known.status == Status.OPEN or activity.orphaned or activity.answered:

@@ -5,27 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import copy
 from functools import cached_property, partial
+from itertools import islice
 from typing import Any
 
 from holdfast.codec.meta import EPOCH, Meta, claimed_so_far, meta_text, without_arguments
 from holdfast.codec.secrets import Carrying
 from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Stored
-from holdfast.engine.resume.stops import (
-    TIMER,
-    asks_to_resume,
-    requests_before,
-    waits_by_itself,
-)
-from holdfast.errors import CheckpointNotFoundError
+from holdfast.engine.resume.stops import TIMER, asks_to_resume, waits_by_itself
+from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel import compose
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import is_live
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.pages import Damage
+from holdfast.logs import logger
 from holdfast.model import Entry, Kind, Status
 from holdfast.operations.answers import authentic
 from holdfast.operations.reading import outages_named
+
+log = logger()
+
+_UNHEARD = 1000  # entries: a request is heard with the next save
 
 
 class History:
@@ -53,7 +54,7 @@ class History:
         if not whole:
             states = (e.seq for e in journals.branch_of(head) if e.kind == Kind.CHECKPOINT)
             first = next(states, 0)
-        self._requests = requests_before(journals, run, first) if first else []
+        self._requests = _requests_before(journals, run, first) if first else []
         trail = journals.trail(run, start=first)
         opening = trail[0] if trail and trail[0].kind == Kind.OPEN else journals.opening(run)
         if opening is None:
@@ -330,10 +331,15 @@ class History:
 
     @property
     def asked_to_pause(self) -> Entry | None:
-        """The request to pause that its last holder did not get to, unless it was resumed since."""
+        """The request to pause that its last holder did not get to, unless it was resumed since.
+
+        It may have come while the holder recorded that the run waits for a timer, and then died.
+        """
         if self.ending:
             return None
         for entry in reversed((*reversed(self._requests), *self.telling)):
+            if entry.kind == Kind.PAUSE and self.meta(entry).waits_for == TIMER:
+                continue
             if entry.kind == Kind.CLAIM or entry.status != Status.RUNNING or asks_to_resume(entry):
                 break
             if entry.kind == Kind.REQUEST and self.meta(entry).action == "pause":
@@ -359,3 +365,19 @@ _PROGRESS = (Kind.RESULT, Kind.CHECKPOINT)
 def answer_in(meta: Meta, value: Any) -> Any:
     """What an answer's entry says: its value, or FAIL if the deadline passed instead."""
     return FAIL if meta.expired else value
+
+
+def _unheard(error: CheckpointCorruptedError) -> None:
+    log.warning("%s; a request to cancel that it may have been is not heard", error)
+
+
+def _requests_before(journals: Journals, run: str, seq: int) -> list[Entry]:
+    """Requests that came before a checkpoint which was on its way to the store then."""
+    found = []
+    before = journals.entries(run, newest_first=True, after=seq, damage=_unheard)
+    for entry in islice(before, _UNHEARD):
+        if entry.kind in (Kind.ROLLBACK, Kind.CLAIM, Kind.OPEN):
+            break  # what was requested before that was heard then
+        if entry.kind == Kind.REQUEST:
+            found.append(entry)
+    return found

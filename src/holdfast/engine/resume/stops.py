@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Final
 
 from holdfast.codec.meta import Meta
-from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Journals
-from holdfast.logs import logger
 from holdfast.model import Entry, Kind, Status
-
-log = logger()
 
 TIMER: Final = "timer"
 """Why a run is paused that a worker continues when it is due."""
@@ -24,38 +18,13 @@ WAITS: Final = ("child", "questions", TIMER)
 """Why a run is paused that nobody asked to pause: an answer lets it continue."""
 
 
-_UNHEARD: Final = 1000  # entries: a request is heard with the next save
-
-
 def waits_by_itself(core: Core, head: Entry) -> bool:
-    """Whether a run that is paused waits for something, and nobody asked it to pause. Blocks.
-
-    A request may stand just before the entry by which the run stopped, if its holder died then.
-    """
+    """Whether a run that is paused waits for something, and nobody asked it to pause. Blocks."""
     since = core.journals.trail(head.run, start=head.term, bodies=False)
     if any(entry.kind == Kind.REQUEST and Meta(entry).action == "pause" for entry in since):
         return False
     stop = next((entry for entry in since if entry.seq == head.term), None)
-    if stop is None or (stop.kind != Kind.QUESTION and Meta(stop).waits_for not in WAITS):
-        return False
-    before = requests_before(core.journals, head.run, stop.seq)
-    return not before or Meta(before[0]).action != "pause"
-
-
-def requests_before(journals: Journals, run: str, seq: int) -> list[Entry]:
-    """The requests before an entry which was on its way to the store then, newest first. Blocks."""
-    found = []
-    before = journals.entries(run, newest_first=True, after=seq, damage=_unheard)
-    for entry in islice(before, _UNHEARD):
-        if entry.kind in (Kind.ROLLBACK, Kind.CLAIM, Kind.OPEN):
-            break  # what was requested before that was heard then
-        if entry.kind == Kind.REQUEST:
-            found.append(entry)
-    return found
-
-
-def _unheard(error: CheckpointCorruptedError) -> None:
-    log.warning("%s; a request to stop that it may have been is not heard", error)
+    return stop is not None and (stop.kind == Kind.QUESTION or Meta(stop).waits_for in WAITS)
 
 
 def asks_to_resume(entry: Entry) -> bool:

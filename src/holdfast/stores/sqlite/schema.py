@@ -120,8 +120,11 @@ def has_journal(path: Path) -> bool:
 
     Only SQLite opens the file: whoever closes it drops all locks that the process has on it.
     """
+    name = f"{path.absolute().as_uri()}?mode=ro"
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+        if not path.stat().st_size:
+            return False  # a database in which nothing is, of which SQLite would remove the log
+        with closing(sqlite3.connect(name, uri=True, timeout=0)) as db:
             return _exists(db, _VERSION)
     except (OSError, sqlite3.Error):
         return True  # who opens it gets the error
