@@ -11,6 +11,7 @@ import atexit
 import gc
 import importlib
 import io
+import itertools
 import json
 import multiprocessing.process
 import os
@@ -60,6 +61,10 @@ sys.exit(status if status >= 0 else 128 - status)
 _NUMBER: Final = struct.Struct("i")
 
 
+class ServerGoneError(Exception):
+    """What the processes are forked from has ended. It says why."""
+
+
 class Process:
     """What tests use of `subprocess.Popen`."""
 
@@ -81,7 +86,9 @@ class Process:
         return self.returncode
 
     def send_signal(self, number: int) -> None:
-        if self.poll() is None:
+        with suppress(ServerGoneError):
+            self.poll()
+        if self.returncode is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
@@ -115,7 +122,7 @@ class Process:
     def _receive(self) -> int:
         message = self._server.recv(_NUMBER.size, socket.MSG_WAITALL)
         if not message:
-            raise RuntimeError(f"the server has ended: {_errors()}")
+            raise ServerGoneError(_errors())
         return int(_NUMBER.unpack(message)[0])
 
 
@@ -185,27 +192,41 @@ def program(path: Path, *arguments: str) -> Path:
 
 
 _servers: list[tuple[subprocess.Popen[str], Path]] = []
+_asked = itertools.count()
 
 
 def address() -> Path:
-    """Where the server listens, which is started by the first who asks. It ends with this process."""
+    """Where a server listens. They are started when first asked for, and end with this process.
+
+    There are two, asked in turn: whoever resumes a run has other hashes than who was killed in it.
+    """
     if not _servers:
-        place = Path(tempfile.mkdtemp(prefix="forks-"))
-        with (place / "errors").open("w") as errors:
-            server = subprocess.Popen(
-                [sys.executable, "-m", "tests.forks", str(place / "socket")],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=ROOT, text=True,
-            )  # fmt: skip
-        _servers.append((server, place))
         atexit.register(_close)
-        assert server.stdout is not None
-        with bounded(server), server.stdout:
-            assert server.stdout.readline() == "ready\n", _errors()
-    return _servers[0][1] / "socket"
+        for _ in range(2):
+            _servers.append(_started())
+        for server, _ in _servers:
+            assert server.stdout is not None
+            with bounded(server), server.stdout:
+                assert server.stdout.readline() == "ready\n", _errors()
+    server, place = _servers[next(_asked) % 2]
+    if server.poll() is not None:
+        raise ServerGoneError(_errors())
+    return place / "socket"
+
+
+def _started() -> tuple[subprocess.Popen[str], Path]:
+    place = Path(tempfile.mkdtemp(prefix="forks-"))
+    with (place / "errors").open("w") as errors:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "tests.forks", str(place / "socket")],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=ROOT, text=True,
+        )  # fmt: skip
+    return server, place
 
 
 def _errors() -> str:
-    return (_servers[0][1] / "errors").read_text()
+    files = (place / "errors" for _, place in _servers)
+    return "".join(file.read_text() for file in files if file.exists())
 
 
 def _close() -> None:
@@ -229,8 +250,8 @@ class _Server:
         self._listener.bind(path)
         self._place = Path(path).parent
         self._listener.listen(64)
-        self._ended, ended = os.pipe()
-        for fd in (self._ended, ended):
+        self._pipe = self._ended, ended = os.pipe()
+        for fd in self._pipe:
             os.set_blocking(fd, False)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -257,12 +278,20 @@ class _Server:
         asking, _ = self._listener.accept()
         _, streams, _, _ = socket.recv_fds(asking, 1, 3)
         with asking.makefile("rb") as lines:
-            request = json.loads(lines.readline())
+            line = lines.readline()
+        if not line.endswith(b"\n"):  # who asked was killed
+            asking.close()
+            for stream in streams:
+                os.close(stream)
+            return None
         if (pid := os.fork()) == 0:
+            signal.set_wakeup_fd(-1)
             self._watched.close()
             for used in (asking, self._listener, *self._asking.values()):
                 used.close()
-            return request, streams
+            for fd in self._pipe:
+                os.close(fd)
+            return json.loads(line), streams
         for stream in streams:
             os.close(stream)
         self._asking[pid] = asking
@@ -294,7 +323,6 @@ class _Server:
 
 def _become(request: dict[str, Any], streams: list[int]) -> None:
     """Have the streams, the place and the environment of a Python that was just started."""
-    signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, fd in enumerate(streams):

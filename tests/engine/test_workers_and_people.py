@@ -13,6 +13,7 @@ import holdfast as hf
 from holdfast.checkpoint import to_micros
 from holdfast.engine import controls
 from holdfast.engine.launcher import Launcher
+from holdfast.engine.resume.activity import is_for_workers
 from holdfast.graph import END, Graph
 from holdfast.kernel.core import Core
 from holdfast.workflow import Workflow, ask, sleep, step, workflow
@@ -333,7 +334,7 @@ def test_a_worker_continues_what_somebody_asks_it_to(engine: hf.Engine, how: str
 def test_an_outcome_is_waited_for_though_a_worker_takes_the_run_as_somebody_looks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, look = tmp_path / "runs.db", controls.is_for_workers
+    path, look = tmp_path / "runs.db", is_for_workers
 
     def look_late(core: Core, run_id: str) -> bool:
         with hf.Engine(path) as worker:

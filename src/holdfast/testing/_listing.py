@@ -10,7 +10,7 @@ from holdfast import scanning
 from holdfast.heads import HOUR, UNKNOWN, Position, RunHead
 from holdfast.model import HIDDEN, Entry
 from holdfast.store import RunFilter, Store
-from holdfast.testing.invariants import Journals, all_listed, entry, tombstone
+from holdfast.testing.invariants import Snapshot, all_listed, entry, tombstone
 
 _DAY: Final = 24 * HOUR
 _START: Final = 480_000 * HOUR
@@ -47,7 +47,7 @@ class ListingContract:
     def test_every_question_has_the_answer_that_the_journals_give(self, store: Store) -> None:
         for entries in _history(random.Random(16)):  # noqa: S311 - the same each time
             assert all(store.append(entries))
-        journals = Journals.of(store)
+        journals = Snapshot.of(store)
         for where in _FILTERS:
             expected = scanning.listed(journals, where, None, 999)
             assert store.listed(where, limit=999) == expected, where
@@ -87,7 +87,7 @@ class ListingContract:
         for entries in _history(random.Random(4)):  # noqa: S311 - the same each time
             for item in entries:
                 assert all(store.append([item]))
-        journals = Journals.of(store)
+        journals = Snapshot.of(store)
         for since, until in ((0, _AFTER), (_START, _START + 1), (_START, _START + _DAY)):
             hours = since // HOUR, -(-until // HOUR)
             for flow in (None, "f", "no such flow"):

@@ -86,8 +86,8 @@ def all_listed(store: Store, where: RunFilter = RunFilter()) -> list[tuple[RunHe
             return found
 
 
-class Journals(MemoryStore):
-    """Journals as they were read from a store: `scanning` may ask again and again."""
+class Snapshot(MemoryStore):
+    """The journals of a store as they were read: `scanning` may ask again and again."""
 
     def __init__(self, journals: Iterable[list[Entry]]) -> None:
         super().__init__()
@@ -127,10 +127,10 @@ def _violations(store: Store) -> Iterator[str]:
                 listed.append(journal)
     if (stats := store.stats()) != (sums := totals_of(listed)):
         yield f"stats() says {stats}, the entries say {sums}"
-    yield from _index_violations(store, Journals(listed))
+    yield from _index_violations(store, Snapshot(listed))
 
 
-def _index_violations(store: Store, journals: Journals) -> Iterator[str]:
+def _index_violations(store: Store, journals: Snapshot) -> Iterator[str]:
     if not keeps_index(store):
         return
     rows = all_listed(store)
