@@ -7,6 +7,7 @@ import html
 import json
 import re
 import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +53,31 @@ def test_a_run_with_a_damaged_file_has_a_page_and_a_row(tmp_path: Path) -> None:
         with TestClient(app, base_url="http://127.0.0.1") as client:
             assert client.get("/runs/r").status_code == 200
             assert client.get("/runs").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("body", "substr(body, 1, 8) || x'00'"), ("duration", "5e6")]
+)
+def test_damaged_entries_are_named_above_every_tab_with_what_to_do(
+    tmp_path: Path, column: str, value: str
+) -> None:
+    path = tmp_path / "runs.db"
+    with SyncCheckpointer(path) as cp:
+        for number in range(5):
+            cp.save("r", {"n": number}, step="s")
+    with closing(sqlite3.connect(path)) as db, db:
+        change = f"UPDATE holdfast_entries SET {column} = {value} WHERE run = 'r' AND seq = 2"
+        assert db.execute(change).rowcount == 1
+    with SyncCheckpointer(path) as cp:
+        app = make_app(Site(cp, None, Settings()))
+        with TestClient(app, base_url="http://127.0.0.1") as client:
+            for tab in TABS:
+                page = client.get(f"/runs/r?tab={tab}").text
+                assert "<b>Damaged.</b> r@2: " in page
+                assert "holdfast delete r 2 --store=" in page, "nothing needs it"
+            cp.delete("r", seq=2)
+            cp.save("r", {"n": 5}, step="s")
+            assert "<b>Damaged.</b>" not in client.get("/runs/r").text
 
 
 @pytest.mark.parametrize("tab", TABS)

@@ -109,7 +109,7 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
 
     session.show(document, draw)
     if found.damage:
-        raise FailedError(_show.clean(found.damage))
+        raise FailedError(_show.clean(_problems(found)[0]))
 
 
 def _step_under_way(cp: SyncCheckpointer, info: RunInfo, found: Shown) -> Text | None:
@@ -129,9 +129,15 @@ def _step_under_way(cp: SyncCheckpointer, info: RunInfo, found: Shown) -> Text |
     return _show.cell("cut off  ", "bold").add(words.some(names), "magenta") if names else None
 
 
-def _draw_damage(session: Session, found: Shown) -> None:
+def _problems(found: Shown) -> list[str]:
+    """What is damaged, the first first."""
     problems = () if found.integrity is None else found.integrity.problems
-    for problem in problems[:_PROBLEMS] or (found.damage,):
+    return [str(problem) for problem in problems] or [found.damage]
+
+
+def _draw_damage(session: Session, found: Shown) -> None:
+    problems = _problems(found)
+    for problem in problems[:_PROBLEMS]:
         _show.say(f"damaged: {problem}", "red")
     if len(problems) > _PROBLEMS:
         verify = session.commands.line("verify", found.info.run_id)

@@ -46,7 +46,7 @@ def rescue(commands: Commands, cp: SyncCheckpointer, integrity: Integrity) -> Ad
         show = commands.line("show", run_id, "--at", readable, "--full")
         return Advice("It can't be continued. See its newest intact state:", show)
     delete = commands.line("forget", run_id)
-    return Advice("Nothing of it can be read; restore it from a backup, or delete it:", delete)
+    return Advice("None of its states can be read; restore it from a backup, or delete it:", delete)
 
 
 def is_current_intact(cp: SyncCheckpointer, integrity: Integrity) -> bool:
@@ -56,7 +56,10 @@ def is_current_intact(cp: SyncCheckpointer, integrity: Integrity) -> bool:
         if cp.load(run_id) is None:
             return False
         head = cp.core.journals.checked_head(run_id)
-        branch = list(cp.core.journals.branch(run_id))
+        damaged = list[CheckpointCorruptedError]()
+        branch = list(cp.core.journals.branch(run_id, damaged.append))
+        if damaged and any(map(is_folded, branch)):
+            return False  # its state is made of all of them
         needed = {entry.seq for entry in branch} if any(map(is_folded, branch)) else set()
     except CheckpointCorruptedError:
         return False

@@ -74,10 +74,8 @@ def show(
     else:
         moments = cp.timeline(info.run_id, limit=most, newest_first=True)[::-1]
     state = state_at(cp, info, place)
-    count = len(moments) if most is None else info.seq + 1
-    integrity = None
-    if info.damage or state.damage or count <= _PROVED:
-        integrity = cp.verify(info.run_id)
+    integrity = proved(cp, info, suspect=bool(state.damage))
+    if integrity is not None:
         moments = marked(moments, integrity.problems)
     children = cp.children(info.run_id)
     tree: dict[str, list[RunInfo]] = {}
@@ -87,6 +85,13 @@ def show(
     word, facts = runs.doing(cp, info)
     moments = in_words(cp, info, moments)
     return Shown(info, word, facts, moments, children, tree, state, integrity)
+
+
+def proved(cp: SyncCheckpointer, info: RunInfo, *, suspect: bool = False) -> Integrity | None:
+    """What checking all of a run found; None if it is long, and nothing is known to be wrong."""
+    if info.damage or suspect or info.seq < _PROVED:
+        return cp.verify(info.run_id)
+    return None
 
 
 def state_at(cp: SyncCheckpointer, info: RunInfo, place: str | None = None) -> State:

@@ -15,6 +15,8 @@ from holdfast.model import OF_CHILD, Status
 from holdfast.views import continuing, forms, threads
 from holdfast.views.forms import Field
 from holdfast.views.pauses import pause_of
+from holdfast.views.rescue import Advice, rescue
+from holdfast.views.run import proved
 from holdfast.views.values import plain
 from holdfast.web import actions
 from holdfast.web.rendering import action_path, with_query
@@ -22,6 +24,7 @@ from holdfast.web.site import Site
 
 _SHORT: Final = 80  # characters
 _WAITING: Final = 20  # questions of a run that its page shows
+_DAMAGED: Final = 5  # entries
 
 
 class Offer(NamedTuple):
@@ -43,6 +46,15 @@ class Offered(NamedTuple):
     note: str  # about who continues it, if that is to be said
     command: str | None  # that helps with it
     source: str | None  # what the record says the run was started as
+    damage: Damage | None
+
+
+class Damage(NamedTuple):
+    """What is damaged in a run, and what to do about it."""
+
+    problems: list[str]  # the first ones
+    more: int
+    advice: Advice
 
 
 class Asked(NamedTuple):
@@ -93,7 +105,21 @@ def offered(site: Site, info: RunInfo, word: str, at: int | None = None) -> Offe
     more = [_offer(site, info, name) for name in _rest(info, word)]
     note, command = _note(site, info, word)
     source = None if command is None else continuing.source_of(site.cp, info.run_id)
-    return Offered(buttons, more, asked, note, command, source)
+    return Offered(buttons, more, asked, note, command, source, _damage(site, info, word))
+
+
+def _damage(site: Site, info: RunInfo, word: str) -> Damage | None:
+    """What is damaged in a run, as it was found in the last minute."""
+    known = None if word == "running" else info.seq  # what is being executed changes all the time
+    try:
+        found = site.kept.get(("proved", info.run_id, known), 60, lambda: proved(site.cp, info))
+        if found is None or found.ok:
+            return None
+        advice = rescue(site.commands, site.cp, found)
+    except HoldfastError:  # the page says why it can't be read
+        return None
+    problems = [str(problem) for problem in found.problems]
+    return Damage(problems[:_DAMAGED], len(problems[_DAMAGED:]), advice)
 
 
 def _main(site: Site, info: RunInfo, word: str, asks: bool) -> list[str]:
