@@ -25,6 +25,15 @@ def test_a_run_is_submitted_and_executed_by_a_worker(cli: Cli, cp: hf.SyncCheckp
     assert cli("show", "etl", "--json").json["run"]["status"] == "completed"
 
 
+def test_a_submission_with_other_inputs_names_the_command_that_uses_the_recorded_ones(
+    cli: Cli,
+) -> None:
+    cli("submit", "jobs:etl", "-i", "day=monday", "--run-id", "an etl")
+    done = cli("submit", "jobs:etl", "-i", "day=tuesday", "--run-id", "an etl")
+    assert done.code != 0
+    assert "use `holdfast resume 'an etl'`, which uses the recorded inputs" in done.err
+
+
 def test_the_same_submission_again_changes_nothing(cli: Cli) -> None:
     again = ["submit", "jobs:etl", "-i", "day=monday", "--run-id", "etl"]
     assert cli(*again, "--json").json["new"] is True

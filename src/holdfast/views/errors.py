@@ -1,8 +1,9 @@
 """What can't be shown or done, for people: the text says what to do instead."""
 
 import re
+import shlex
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, InputMismatchError
 
 _POLICY = re.compile(r"Policy\((\w+)=(?:True|\[[^])]*]|{[^})]*}|\.\.\.)\)")
 _ALLOWS = {
@@ -30,6 +31,9 @@ def message(error: Exception) -> str:
     text = " ".join(line.strip() for line in str(error).splitlines())
     text = text.replace("cancel it or close the stream of its events", "or cancel it")
     text = text.replace("add its public key to hf.TrustedKeys", "give it with --trusted FILE")
+    if isinstance(error, InputMismatchError):
+        resume = f"use `holdfast resume {shlex.quote(error.run_id)}`"
+        text = text.replace(f"call engine.resume({error.run_id!r})", resume)
     return as_options(_ARGUMENT.sub(_option, text))
 
 
