@@ -47,6 +47,16 @@ def test_open_questions_are_listed_with_whom_they_are_for(writing: TestClient, s
     assert "No open question matches" in writing.get("/inbox?overdue").text
 
 
+def test_the_number_of_open_questions_changes_with_an_answer(
+    writing: TestClient, store: Path
+) -> None:
+    flows.execute(store, lambda: flows.digest(["a"]), "digest-1")
+    flows.execute(store, lambda: flows.digest(["a"]), "digest-2")
+    assert 'id="asking">2<' in writing.get("/runs/digest-1").text
+    post(writing, "/runs/digest-1/answer", question="ask", answer="true")
+    assert 'id="asking">1<' in writing.get("/runs/digest-1").text
+
+
 def test_what_is_shown_beside_a_question_hides_secrets(writing: TestClient, store: Path) -> None:
     flows.execute(store, lambda: flows.refund(219), "refund-1")
     page = writing.get("/inbox?run=refund-1&question=approve").text

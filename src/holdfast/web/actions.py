@@ -64,6 +64,7 @@ def answer(
         if not _is_the_same(site, error, value, who):
             raise
         question, new = error.question, False
+    site.count_questions_again()
     then = _continue(site, run_id)
     return {"run_id": run_id, "question": question, "answered": True, "new": new, "then": then}
 

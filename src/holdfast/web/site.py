@@ -94,6 +94,10 @@ class Site:
                 self._asking = ""
         return self._asking
 
+    def count_questions_again(self) -> None:
+        """One was answered here, and whoever did it looks at the number."""
+        self._asked_at = -_KNOWN
+
     def _open_questions(self) -> str:
         where = RunFilter(asking=True, statuses=(Status.PAUSED.value, Status.RUNNING.value))
         found = self.cp.store.listed(where, limit=_COUNTED)

@@ -29,7 +29,7 @@ async function refresh() {
 
 function show(fresh) {
   const [list, made] = [document, fresh].map((page) => page.querySelector(".questions"));
-  for (const id of ["inbox-head", "inbox-tabs"]) {
+  for (const id of ["inbox-link", "inbox-head", "inbox-tabs"]) {
     const [old, next] = [document.getElementById(id), fresh.getElementById(id)];
     if (old && next && !old.isEqualNode(next)) Idiomorph.morph(old, next, { morphStyle: "outerHTML" });
   }

@@ -80,7 +80,7 @@ document.addEventListener("htmx:configRequest", (event) => {
 
 // --- live
 
-const PARTS = ["run-header", "question-bar", "tabs", "timeline-tab", "graph-tab"];
+const PARTS = ["inbox-link", "run-header", "question-bar", "tabs", "timeline-tab", "graph-tab"];
 const run = document.getElementById("run-header")?.dataset.run;
 let fetching = false;
 let again = false;
