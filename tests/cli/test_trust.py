@@ -144,7 +144,7 @@ def test_damage_is_found_and_what_can_be_saved_is_said(
     shown = cli("show", "plain-run")
     assert shown.code == Exit.FAILED
     assert "s3" in shown.out, "what can be told is told"
-    assert "plain-run@4 is damaged" in shown.err
+    assert "plain-run is damaged; plain-run@4: " in shown.err
 
 
 @pytest.mark.parametrize("store", ["sqlite:///runs.db", "files/"])

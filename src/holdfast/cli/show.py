@@ -109,7 +109,7 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
 
     session.show(document, draw)
     if found.damage:
-        raise FailedError(_show.clean(_problems(found)[0]))
+        raise FailedError(_show.clean(f"{info.run_id} is damaged; {_problems(found)[0]}"))
 
 
 def _step_under_way(cp: SyncCheckpointer, info: RunInfo, found: Shown) -> Text | None:

@@ -27,8 +27,7 @@ def rescue(commands: Commands, cp: SyncCheckpointer, integrity: Integrity) -> Ad
     if is_current_intact(cp, integrity):
         seqs = [str(problem.seq) for problem in integrity.problems if problem.seq is not None]
         return Advice(
-            "Its current state is intact, and so is all that a resume needs: the damage is in "
-            "older checkpoints, or in what a rollback left behind. To take one away:",
+            "Its current state is intact, and no resume needs what is damaged. To take it away:",
             commands.line("delete", run_id, places=seqs[:1] or ["SEQ"]),
         )
     with suppress(CheckpointCorruptedError):  # some damage hides the list
