@@ -53,6 +53,17 @@ def test_a_command_drops_no_lock_of_a_store_that_its_process_has_open(
     assert locks_here() == before
 
 
+def test_a_command_leaves_the_log_of_a_store_whose_file_was_emptied(cli: Cli) -> None:
+    """The saves may still be in it."""
+    with hf.SyncCheckpointer("runs.db") as cp:
+        cp.save("run", {"n": 1})
+        log = Path("runs.db-wal").read_bytes()
+    Path("runs.db").write_bytes(b"")
+    Path("runs.db-wal").write_bytes(log)
+    assert cli("runs", "--store=runs.db").code != 0
+    assert Path("runs.db-wal").read_bytes() == log
+
+
 def locks_here() -> list[str]:
     """What this process has locked of files called holdfast.db, as Linux lists it."""
     names = {str(path.stat().st_ino) for path in Path(".holdfast").glob("holdfast.db")}
