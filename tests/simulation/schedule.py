@@ -400,12 +400,13 @@ class Schedule:
             self.world.tell(f"PAUSE {machine.name} for {seconds} s")
             self.loop.pause(machine.process)
             self._trouble(machine, seconds)
-            self.loop.call_later(seconds, partial(self._wake, machine, self.loop.now))
+            self.loop.call_later(seconds, partial(self._wake, machine))
 
-    def _wake(self, machine: Machine, since: float) -> None:
-        self.loop.unpause(machine.process)
-        if self.world.dropped.get(machine.process, -1.0) >= since:
-            self.world.dropped[machine.process] = self.loop.now  # it happens now
+    def _wake(self, machine: Machine) -> None:
+        process = machine.process
+        if process.paused and self.world.dropped.get(process, -1.0) >= process.paused_at:
+            self.world.dropped[process] = self.loop.now  # it happens now
+        self.loop.unpause(process)
 
     def cut_off(self, machine: Machine, seconds: float, how: str) -> None:
         """The process can't reach the store."""
@@ -460,7 +461,7 @@ class Schedule:
         for machine in self.machines:
             machine.store.outage = None
             machine.store.triggers.clear()
-            self.loop.unpause(machine.process)
+            self._wake(machine)
         last = self._add("last", "z")
         task = self.loop.spawn(last.process, self._recover_all(last))
         await asyncio.wait([task])
