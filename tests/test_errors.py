@@ -66,10 +66,11 @@ def test_an_error_with_other_arguments_than_its_fields_is_a_type_error(
 
 
 def test_help_shows_the_fields_of_an_error() -> None:
-    shown = pydoc.plain(pydoc.render_doc(hf.StepFailedError))
-    assert (
-        "class StepFailedError(RunError)\n |  StepFailedError(step: str, error_type: str, "
-        "message: str, attempts: int = 1, trace: str = '', run_id: str = '')" in shown
+    shown = pydoc.plain(pydoc.render_doc(hf.StepFailedError)).replace("|", "")
+    assert (  # Python 3.14 shows an argument a line
+        "class StepFailedError(RunError) StepFailedError( step: str, error_type: str, "
+        "message: str, attempts: int = 1, trace: str = '', run_id: str = '' )"
+        in " ".join(shown.replace("(step", "( step").replace("'')", "'' )").split())
     )
 
 

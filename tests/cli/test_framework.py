@@ -276,7 +276,7 @@ def test_no_escape_sequence_in_a_store_reaches_a_terminal(
         assert done.code == 0, (arguments, done)
         for char in done.out.replace("\n", "") + done.err.replace("\n", ""):
             assert unicodedata.category(char) not in ("Cc", "Cf", "Zl", "Zp"), (arguments, done)
-    with sqlite3.connect(tmp_path / ".holdfast/holdfast.db") as db:
+    with closing(sqlite3.connect(tmp_path / ".holdfast/holdfast.db")) as db, db:
         db.execute("UPDATE holdfast_entries SET step = ?, flow = ?", (HOSTILE, HOSTILE))
     for arguments in (["runs"], ["show", "run"], ["verify"], ["doctor"], ["verify", "run"]):
         done = cli(*arguments)

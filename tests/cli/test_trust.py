@@ -19,7 +19,7 @@ from tests.cli.conftest import Cli
 
 def damage(seq: int, run: str = "plain-run") -> None:
     """Change one byte of what is stored."""
-    with sqlite3.connect(".holdfast/holdfast.db") as db:
+    with closing(sqlite3.connect(".holdfast/holdfast.db")) as db, db:
         ((body,),) = db.execute(
             "SELECT body FROM holdfast_entries WHERE run = ? AND seq = ?", (run, seq)
         )
@@ -156,9 +156,8 @@ def test_a_run_of_which_nothing_is_left_is_deleted_as_the_doctor_says(cli: Cli, 
         (newest,) = Path("files").glob("it*/*1.json")
         newest.write_bytes(b"{}")
     else:
-        with sqlite3.connect("runs.db") as db:
+        with closing(sqlite3.connect("runs.db")) as db, db:
             db.execute("UPDATE holdfast_entries SET body = x'00' WHERE run = 'it''s lost'")
-        db.close()
     examined = cli("doctor", "--store", store)
     assert examined.code == Exit.FAILED
     (advice,) = [line for line in examined.out.splitlines() if "delete it: holdfast" in line]

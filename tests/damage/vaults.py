@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import sqlite3
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -148,6 +149,8 @@ class SQLiteVault(TableVault):
         self._store.append([])
         self._db = sqlite3.connect(self.path, isolation_level=None)
         self._db.execute("PRAGMA synchronous = OFF")
+        for opened in (self._db, self._store):
+            weakref.finalize(self, opened.close)
 
     def open(self) -> Store:
         return SQLiteStore(self.path)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
@@ -19,10 +21,12 @@ from holdfast.workflow import step, workflow
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     if request.param == "memory":
-        return MemoryStore()
-    return hf.open_store(f"sqlite:///{tmp_path}/runs.db")
+        yield MemoryStore()
+        return
+    with closing(hf.open_store(f"sqlite:///{tmp_path}/runs.db")) as opened:
+        yield opened
 
 
 def of(store: Store, owner: str | None, **options: object) -> hf.SyncCheckpointer:
@@ -125,12 +129,11 @@ def test_stubs_belong_to_the_owner_of_their_run(store: Store) -> None:
     assert OwnerView(store, "bob").entries_at([("run", 3)]) == store.entries_at([("run", 3)])
 
 
-def test_damage_is_told_to_the_owner_only(tmp_path: Path) -> None:
-    store = hf.open_store(f"sqlite:///{tmp_path}/runs.db")
+@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+def test_damage_is_told_to_the_owner_only(store: Store, tmp_path: Path) -> None:
     of(store, "bob").save("run", "bob's")
-    with sqlite3.connect(tmp_path / "runs.db") as db:
+    with closing(sqlite3.connect(tmp_path / "runs.db")) as db, db:
         db.execute("UPDATE holdfast_entries SET body = x'00' WHERE seq = 1")
-    db.close()
     assert of(store, "ann").load("run") is None
     with pytest.raises(hf.CheckpointNotFoundError):
         of(store, "ann").verify("run")

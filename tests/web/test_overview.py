@@ -160,7 +160,10 @@ def test_the_slowest_steps_are_one_row_for_all_rounds_of_a_loop(
 
 @pytest.fixture
 def engine(tmp_path: Path, cp: hf.SyncCheckpointer) -> Iterator[hf.Engine]:
-    with hf.Engine(hf.Checkpointer(cp.store.url, clock=HalfPast())) as opened:
+    with (
+        closing(hf.open_store(cp.store.url)) as store,
+        hf.Engine(hf.Checkpointer(store, clock=HalfPast())) as opened,
+    ):
         yield opened
 
 
