@@ -53,7 +53,7 @@ def outcomes(world: World) -> dict[str, list[Any]]:
 def test_processes_that_recover_at_once_execute_every_orphan_once(world: World, count: int) -> None:
     runs = [f"r{i}" for i in range(count)]
     orphan(world, runs)
-    world.at_once("recover", CLAIMANTS)
+    world.at_once("recover", CLAIMANTS, dead_after=NEVER)
     assert outcomes(world) == {run: ["completed"] for run in runs}
     check_each_step_was_executed_once(world, count)
 
@@ -65,7 +65,7 @@ def test_processes_that_run_the_same_ids_at_once_all_return_the_one_result(
     runs = [f"r{i}" for i in range(count)]
     orphan(world, runs)
     args = {"flow": "chain", "runs": {run: [7] for run in runs}, "resume": True}
-    world.at_once("execute", CLAIMANTS, args=args)
+    world.at_once("execute", CLAIMANTS, dead_after=NEVER, args=args)
     assert outcomes(world) == {run: ["completed"] * len(CLAIMANTS) for run in runs}
     results = {line["value"] for line in world.notes.find("outcome")}
     assert results == {comes_to("chain", 7)}
@@ -79,7 +79,7 @@ def test_of_processes_that_resume_the_same_ids_at_once_one_executes_each(
     """The others are told that it is being executed, or is over."""
     runs = [f"r{i}" for i in range(count)]
     orphan(world, runs)
-    world.at_once("resume", CLAIMANTS, args={"runs": runs})
+    world.at_once("resume", CLAIMANTS, dead_after=NEVER, args={"runs": runs})
     came = outcomes(world)
     assert sorted(came) == sorted(runs)
     assert all(how.count("completed") == 1 for how in came.values()), came
@@ -96,7 +96,7 @@ def test_pipeline_threads_that_many_resume_at_once_are_executed_once(
     worker = world.start("threads", hang=["two"], args={"ids": ids, "value": 7})
     world.notes.wait_for("begin", count, step="two")
     worker.kill()
-    world.at_once("threads", CLAIMANTS, args={"ids": ids, "value": 7})
+    world.at_once("threads", CLAIMANTS, dead_after=NEVER, args={"ids": ids, "value": 7})
     assert outcomes(world) == {one: ["completed"] * len(CLAIMANTS) for one in ids}
     check_each_step_was_executed_once(world, count)
 
