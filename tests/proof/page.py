@@ -96,19 +96,20 @@ def _carried_out(parts: dict[str, dict[str, Any]]) -> str:
         "|---|---|---|---:|---:|---:|---:|",
     ]
     for name, part in parts.items():
-        commit = part["commit"] + (", changed" if part["changed"] else "")
-        began = part["began"].removesuffix("+00:00").replace("T", " ")
-        tests = part["passed"] + part["failed"]
-        row = (
-            f"`{name}`",
-            commit,
-            began,
-            part["minutes"],
-            f"{tests:,}",
-            part["failed"],
-            part["seed"],
-        )
-        lines.append(f"| {' | '.join(map(str, row))} |")
+        for sitting in [*part.get("earlier", ()), part]:
+            commit = sitting["commit"] + (", changed" if sitting["changed"] else "")
+            began = sitting["began"].removesuffix("+00:00").replace("T", " ")
+            tests = sitting.get("schedules", part["passed"] + part["failed"])
+            row = (
+                f"`{name}`",
+                commit,
+                began,
+                sitting["minutes"],
+                f"{tests:,}",
+                sitting.get("failed", 0),
+                sitting["seed"],
+            )
+            lines.append(f"| {' | '.join(map(str, row))} |")
     machines = {json.dumps(part["machine"], sort_keys=True) for part in parts.values()}
     for machine in sorted(machines):
         of = json.loads(machine)
@@ -118,6 +119,8 @@ def _carried_out(parts: dict[str, dict[str, Any]]) -> str:
         ]
     lines += [
         "",
-        "`python -m tests.proof PART` carries out one part; `--scale 0.01` a hundredth of it.",
+        "`python -m tests.proof PART` carries out one part; `--scale 0.01` a hundredth of it. "
+        "Ctrl-C ends",
+        "`schedules` early; the next time it continues, unless the code that it executes changed.",
     ]
     return "\n".join(lines) + "\n"

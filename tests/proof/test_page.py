@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tests.proof import page
+from tests.proof.__main__ import carry_out
 from tests.proof.page import PAGE, ROOT
 from tests.proof.parts import ELSEWHERE, FAULTS, PARTS
 
@@ -33,3 +34,13 @@ def test_every_test_of_the_programme_is_there_and_every_setting_is_read() -> Non
         assert all((ROOT / test).exists() for test in (*part.tests, *ELSEWHERE))
         own = [name for name in part.settings if not name.startswith(servers)]
         assert all(f'"HOLDFAST_{name}"' in sources for name in own)
+
+
+def test_schedules_continue_where_the_same_code_was_left() -> None:
+    begun = carry_out("schedules", 2e-6, 1, {})
+    assert begun["survived"] == {"schedules": 2}
+    continued = carry_out("schedules", 3e-6, 1, begun)
+    assert (continued["schedules"], continued["survived"]) == (1, {"schedules": 3})
+    assert [each["seed"] for each in continued["earlier"]] == [begun["seed"]]
+    assert carry_out("schedules", 1e-6, 1, continued)["earlier"] == []  # enough: a new round
+    assert carry_out("schedules", 3e-6, 1, {**begun, "code": "other"})["earlier"] == []
