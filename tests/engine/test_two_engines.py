@@ -52,7 +52,8 @@ def test_two_engines_of_one_process_execute_each_step_once(tmp_path: Path) -> No
         return [await act(run, "first"), await part(run), await act(run, "last")]
 
     url = f"sqlite:///{tmp_path}/runs.db"
-    engines = [hf.Engine(hf.open_store(url)), hf.Engine(hf.open_store(url))]
+    stores = [hf.open_store(url), hf.open_store(url)]
+    engines = [hf.Engine(store) for store in stores]
     outcomes: list[object] = []
     begin = threading.Barrier(len(engines), timeout=ENOUGH)
 
@@ -75,6 +76,8 @@ def test_two_engines_of_one_process_execute_each_step_once(tmp_path: Path) -> No
     log.setLevel(level)
     for engine in engines:
         engine.close_sync()
+    for store in stores:
+        store.close()
     twice = {what: times for what, times in effects.items() if times != 1}
     assert not twice, f"executed more than once: {twice}"
     assert len(effects) == 3 * RUNS
