@@ -89,6 +89,8 @@ _FIRST: Final = {
     "SyncCheckpointer": ("save", "load"),
 }
 """The methods that users begin with."""
+_AWAITED: Final[dict[type, type]] = {holdfast.SyncCheckpointer: holdfast.Checkpointer}
+"""Classes whose methods are those of another one, which are awaited."""
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 _WIDTH: Final = 88
 _OPTIONS: Final = re.compile(r"Unpack\[(\w+)\]")
@@ -191,33 +193,62 @@ def _of_class(name: str, value: type) -> Iterator[str]:
         yield _fenced(_formatted(f"class {name}", found, returns=False))
     if value.__doc__ is not None:
         yield _text(value.__doc__)
-    for each, member in _members(value):
-        # Search finds once what is there for sync and for async callers.
-        searched = " data-search-exclude" if _other_form(value, each) else ""
-        yield f"### {each} {{ #{name}.{each}{searched} }}"
-        if isinstance(member, property):
-            getter: Any = member.fget
-            yield _fenced(f"{name}.{each}{_returned(inspect.signature(getter))}")
-            yield _text(getter.__doc__ or "")
-        else:
-            yield from _of_function(f"{name}.{each}", member)
-        if hasattr(value, sync := f"{each}_sync"):
-            yield f"Without an event loop: [`{sync}`](#{name}.{sync})."
+    members = dict(_members(value))
+    of = _AWAITED.get(value)
+    same = [each for each, member in members.items() if of and _is_twin(member, each, of)]
+    if of and same:
+        links = [f"[`{each}`](#{of.__name__}.{each}){{ #{name}.{each} }}" for each in same]
+        methods = f"The methods of `{of.__name__}`, with the same arguments and without `await`"
+        yield f"{methods}: {', '.join(links)}."
+    for each, member in members.items():
+        if each not in same and not _is_twin(member, each.removesuffix("_sync")):
+            yield from _of_member(name, each, member)
+            if _is_twin(twin := members.get(f"{each}_sync"), each):
+                yield f"{_about_twin(member, twin)}\n{{: #{name}.{each}_sync }}"
+
+
+def _of_member(of: str, name: str, member: Any) -> Iterator[str]:
+    yield f"### {name} {{ #{of}.{name} }}"
+    if isinstance(member, property):
+        getter: Any = member.fget
+        yield _fenced(f"{of}.{name}{_returned(inspect.signature(getter))}")
+        yield _text(getter.__doc__ or "")
+    else:
+        yield from _of_function(f"{of}.{name}", member)
+
+
+def _is_twin(member: Any, name: str, of: type | None = None) -> bool:
+    """Whether a method says of itself that it is the blocking form of the method of this name, or
+    says exactly what that method of the other class says.
+    """
+    if of is not None:
+        return bool(member.__doc__ == getattr(of, name).__doc__)
+    return bool(member and (member.__doc__ or "").startswith(f"`{name}`,"))
+
+
+def _about_twin(awaited: Any, twin: Any) -> str:
+    """The one line that a blocking form gets."""
+    signature = inspect.signature(awaited)
+    if list(signature.parameters) == ["self"]:
+        return f"`{twin.__name__}()` blocks."
+    call = f"`{twin.__name__}(...)`"
+    if more := twin.__doc__.partition("without an event loop")[2].strip(":. "):
+        return f"{call} takes the same arguments: {more}."
+    if re.match(r"AsyncIterator|Stream\b", _type(signature.return_annotation)):
+        return f"{call} is for a plain `for` loop; same arguments."
+    return f"{call} blocks; same arguments."
 
 
 def _members(value: type) -> Iterator[tuple[str, Any]]:
     """The public methods and properties that holdfast's own classes define.
 
     What users begin with, then those of the class itself, then those of its bases, each in the
-    order of the source. One for sync callers follows its async form.
+    order of the source.
     """
     ours = [base for base in value.__mro__ if base.__module__.startswith("holdfast")]
     names = [name for base in ours for name in vars(base) if not name.startswith("_")]
     order = dict.fromkeys((*_FIRST.get(value.__name__, ()), *names))
-    places = {name: place for place, name in enumerate(order)}
-    for name in sorted(
-        order, key=lambda name: (places.get(name.removesuffix("_sync"), places[name]), name)
-    ):
+    for name in order:
         static = inspect.getattr_static(value, name)
         if isinstance(static, property):
             yield name, static
@@ -225,14 +256,6 @@ def _members(value: type) -> Iterator[tuple[str, Any]]:
         member = getattr(value, name, None)
         if callable(member) and not inspect.isclass(member) and member.__doc__:
             yield name, member
-
-
-def _other_form(value: type, name: str) -> bool:
-    """Whether another method does the same, and is the one that search finds."""
-    if value is holdfast.SyncCheckpointer:
-        return hasattr(holdfast.Checkpointer, name)
-    awaited = name.removesuffix("_sync")
-    return awaited != name and hasattr(value, awaited)
 
 
 def _of_function(name: str, value: Any) -> Iterator[str]:

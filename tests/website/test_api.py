@@ -27,19 +27,22 @@ def test_every_public_name_is_on_one_page(pages: dict[str, str]) -> None:
             assert [f"## {name} {{" in pages[f"{page.path}.md"] for page in shown] == [True], name
 
 
-@pytest.mark.parametrize("cls", [hf.Checkpointer, hf.SyncCheckpointer, hf.Engine])
+@pytest.mark.parametrize("cls", [hf.Checkpointer, hf.Engine])
 def test_methods_are_shown_as_help_shows_them(cls: type, pages: dict[str, str]) -> None:
-    text = "\n".join(pages.values())
-    _, _, section = text.partition(f"\n## {cls.__name__} {{")
-    section = section.partition("\n## ")[0]
+    section = section_of(cls, pages)
     for name, method in inspect.getmembers(cls, inspect.isfunction):
-        if name.startswith("_"):
+        if name.startswith("_") or name.endswith("_sync"):
             continue
         found = re.search(rf"^### {name} .*?```python\n(.*?)```", section, re.M | re.S)
         assert found, name
         assert found[1].startswith("async def" if inspect.iscoroutinefunction(method) else "def")
         for parameter in inspect.signature(method).parameters:
             assert re.search(rf"\b{parameter}\b", found[1]), (name, parameter)
+
+
+def section_of(cls: type, pages: dict[str, str]) -> str:
+    _, _, section = "\n".join(pages.values()).partition(f"\n## {cls.__name__} {{")
+    return section.partition("\n## ")[0]
 
 
 def test_nothing_differs_between_two_builds(pages: dict[str, str]) -> None:
@@ -59,12 +62,28 @@ def test_a_default_is_shown_as_a_caller_would_write_it(pages: dict[str, str]) ->
     assert not [path for path, text in pages.items() if re.search(r"(?m)^ {4}_\w+: ", text)]
 
 
-def test_search_finds_a_method_of_two_forms_once(pages: dict[str, str]) -> None:
-    assert "\n### pause { #Engine.pause }\n" in pages["engine.md"]
-    assert "[`pause_sync`](#Engine.pause_sync)" in pages["engine.md"]
-    assert "\n### pause_sync { #Engine.pause_sync data-search-exclude }\n" in pages["engine.md"]
-    assert "{ #Checkpointer.fork }" in pages["checkpointer.md"]
-    assert "{ #SyncCheckpointer.fork data-search-exclude }" in pages["checkpointer.md"]
+def test_a_blocking_form_is_one_line_below_its_async_method(pages: dict[str, str]) -> None:
+    engine = section_of(hf.Engine, pages)
+    assert "### pause { #Engine.pause }\n" in engine
+    assert "\n`pause_sync(...)` blocks; same arguments.\n{: #Engine.pause_sync }\n" in engine
+    assert "\n`close_sync()` blocks.\n" in engine
+    assert "\n`stream_sync(...)` is for a plain `for` loop; same arguments.\n" in engine
+    assert "`start_sync(...)` takes the same arguments: the run is executed in another" in engine
+    names = [name for name, _ in inspect.getmembers(hf.Engine) if name.endswith("_sync")]
+    for name in names:
+        below = engine.partition(f"\n### {name.removesuffix('_sync')} ")[2].partition("\n### ")[0]
+        assert f"{{: #Engine.{name} }}" in below, name
+        assert f"### {name} " not in engine
+
+
+def test_the_blocking_checkpointer_lists_methods_that_are_described_once(
+    pages: dict[str, str],
+) -> None:
+    section = section_of(hf.SyncCheckpointer, pages)
+    assert "[`fork`](#Checkpointer.fork){ #SyncCheckpointer.fork }" in section
+    assert re.findall(r"(?m)^### (\w+)", section) == ["watch"]  # its example differs
+    for name, _ in inspect.getmembers(hf.SyncCheckpointer):
+        assert name.startswith("_") or f"#SyncCheckpointer.{name} }}" in section, name
 
 
 def test_a_page_begins_with_what_users_begin_with(pages: dict[str, str]) -> None:
@@ -73,13 +92,9 @@ def test_a_page_begins_with_what_users_begin_with(pages: dict[str, str]) -> None
 
 
 def test_methods_begin_with_what_users_begin_with(pages: dict[str, str]) -> None:
-    section = pages["engine.md"].partition("\n## Engine ")[2].partition("\n## ")[0]
-    names = re.findall(r"(?m)^### (\w+) ", section)
-    assert names[:6] == ["run", "run_sync", "start", "start_sync", "resume", "resume_sync"]
-    for name in names:
-        if name.endswith("_sync"):
-            assert names[names.index(name) - 1] == name.removesuffix("_sync")
-    section = pages["checkpointer.md"].partition("\n## Checkpointer ")[2].partition("\n## ")[0]
+    names = re.findall(r"(?m)^### (\w+) ", section_of(hf.Engine, pages))
+    assert names[:4] == ["run", "start", "resume", "recover"]
+    section = section_of(hf.Checkpointer, pages)
     assert re.findall(r"(?m)^### (\w+) ", section)[:2] == ["save", "load"]
 
 
