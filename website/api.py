@@ -202,13 +202,16 @@ def _of_class(name: str, value: type) -> Iterator[str]:
         yield f"{methods}: {', '.join(links)}."
     for each, member in members.items():
         if each not in same and not _is_twin(member, each.removesuffix("_sync")):
-            yield from _of_member(name, each, member)
+            awaited = each.removesuffix("_sync")
+            # Search finds once what is there for sync and for async callers.
+            searched = awaited == each or awaited not in members
+            yield from _of_member(name, each, member, searched=searched)
             if _is_twin(twin := members.get(f"{each}_sync"), each):
                 yield f"{_about_twin(member, twin)}\n{{: #{name}.{each}_sync }}"
 
 
-def _of_member(of: str, name: str, member: Any) -> Iterator[str]:
-    yield f"### {name} {{ #{of}.{name} }}"
+def _of_member(of: str, name: str, member: Any, *, searched: bool) -> Iterator[str]:
+    yield f"### {name} {{ #{of}.{name}{'' if searched else ' data-search-exclude'} }}"
     if isinstance(member, property):
         getter: Any = member.fget
         yield _fenced(f"{of}.{name}{_returned(inspect.signature(getter))}")

@@ -76,6 +76,12 @@ def test_a_blocking_form_is_one_line_below_its_async_method(pages: dict[str, str
         assert f"### {name} " not in engine
 
 
+def test_search_finds_a_method_of_two_forms_once(pages: dict[str, str]) -> None:
+    text = pages["pydantic_ai.md"]  # its two forms differ, so each has an entry
+    assert "### run { #HoldfastAgent.run }" in text
+    assert "### run_sync { #HoldfastAgent.run_sync data-search-exclude }" in text
+
+
 def test_the_blocking_checkpointer_lists_methods_that_are_described_once(
     pages: dict[str, str],
 ) -> None:
