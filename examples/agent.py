@@ -1,8 +1,9 @@
 """An agent: a model that calls tools in a loop, and asks a person before it spends money.
 
-    python examples/agent.py chat-1 "I want my money back for order 7"  # it stops at a question
-    python examples/agent.py chat-1 --answer yes                        # or no, perhaps days later
-    python examples/agent.py chat-1                                     # resumes wherever it was
+    python examples/agent.py                    # a customer complains; it stops at a question
+    python examples/agent.py --answer yes       # or no, perhaps days later
+    python examples/agent.py chat-2 "Please refund order 8"             # another chat
+    python examples/agent.py chat-2             # resumes it wherever it was
 
 It works in the current directory; the model is a fake, so that it needs no key and no network: put
 yours into `think`. What it shows:
@@ -29,6 +30,7 @@ from holdfast.graph import END, Graph
 
 ORDERS = {"7": 40, "8": 90}
 REFUNDS = Path("refunds.json")
+COMPLAINT = "I want my money back for order 7"
 
 
 @dataclass
@@ -104,7 +106,7 @@ agent = (
 async def main() -> None:
     """Begin a chat, or resume it."""
     parser = argparse.ArgumentParser(description="an agent that survives kill -9")
-    parser.add_argument("chat", help="its id")
+    parser.add_argument("chat", nargs="?", default="chat-1", help="its id (chat-1)")
     parser.add_argument("text", nargs="?", default="", help="what the customer says, to begin")
     parser.add_argument("--answer", choices=["yes", "no"], help="to the question that is open")
     parser.add_argument("--store", default="agent.db", help="URL or path of the store (agent.db)")
@@ -114,8 +116,9 @@ async def main() -> None:
             yes, who = options.answer == "yes", getpass.getuser()
             await engine.answer(options.chat, yes, by=who)
         try:
-            if options.text:
-                call = agent(Chat([{"role": "user", "text": options.text}]))
+            is_new = await engine.checkpointer.run(options.chat) is None
+            if options.text or is_new:
+                call = agent(Chat([{"role": "user", "text": options.text or COMPLAINT}]))
                 chat = await engine.run(call, run_id=options.chat, resume=True)
             else:
                 chat = await engine.resume(options.chat, flow=agent)

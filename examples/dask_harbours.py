@@ -5,7 +5,8 @@
     python -m dask_harbours --scheduler tcp://host:8786 --store postgresql://user:password@host/db
 
 It needs the extra `dask`. Kill it and start it again: nothing that was finished is computed again.
-The last line uses a cluster of yours, where workers must be able to import dask_harbours: see docs/guides/dask.md. What it shows:
+The last line uses a cluster of yours, where workers must be able to import dask_harbours: see
+docs/guides/dask.md. What it shows:
 
 * one run per harbour, executed by whichever worker is free; when a worker dies, Dask gives its runs
   to another, which continues them after their last recorded step;
@@ -22,7 +23,10 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from distributed import Client, LocalCluster, as_completed
+try:
+    from distributed import Client, LocalCluster, as_completed
+except ImportError:
+    raise SystemExit("this needs Dask: in the clone, pip install '.[dask]'") from None
 
 import holdfast as hf
 from holdfast.integrations.dask import run_on, submit

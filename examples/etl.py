@@ -1,9 +1,9 @@
 """ETL: sales from CSV files, cleaned into files and loaded into a database, exactly once.
 
-    python examples/etl.py --sample     # a directory inbox/ with a few files to play with
     python examples/etl.py              # kill it at any time and start it again
 
-It works in the current directory. What it shows:
+It works in the current directory, on the files in inbox/; if there is no such directory, it makes
+one with six small files. What it shows:
 
 * `for_each`: the files are cleaned side by side, and a resumed run does only those left over;
 * a transactional step: rows are loaded by `commit=`, in one transaction with the checkpoint;
@@ -13,7 +13,6 @@ It works in the current directory. What it shows:
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 from collections import Counter
@@ -90,19 +89,18 @@ async def etl(names: list[str]) -> str:
 
 def make_sample() -> None:
     """Six days of sales in two shops, with some of the dirt that real files have."""
-    INBOX.mkdir(exist_ok=True)
+    unfinished = Path("inbox.new")
+    unfinished.mkdir(exist_ok=True)
     for day in range(1, 7):
         rows = [f"Harbour,{day}.50", f" pier ,{10 * day}", ",3.00", f"harbour,-{day}"]
-        (INBOX / f"day-{day}.csv").write_text("\n".join(["shop,amount", *rows, ""]))
+        (unfinished / f"day-{day}.csv").write_text("\n".join(["shop,amount", *rows, ""]))
+    unfinished.rename(INBOX)  # all of it, or none
 
 
 def main() -> None:
     """Run it, or resume it; a completed run is verified, and repaired if necessary."""
-    parser = argparse.ArgumentParser(description="ETL that survives kill -9")
-    parser.add_argument("--sample", action="store_true", help="make inbox/ and stop")
-    if parser.parse_args().sample:
+    if not INBOX.exists():
         make_sample()
-        return
     names = sorted(path.name for path in INBOX.glob("*.csv"))
     policy = Policy(connections={"default": DATABASE})
     engine = hf.Engine(DATABASE, verifier=EvidenceVerifier(policy=policy))

@@ -1,11 +1,11 @@
 """A nightly batch: usage is billed in the database that also holds the journal, exactly once.
 
-    python examples/nightly_batch.py --sample      # a table of usage to play with
     python examples/nightly_batch.py               # kill it at any time and start it again
     python examples/nightly_batch.py --store postgresql://user:password@host/database
 
 Without `--store` it uses SQLite, in nightly.db; PostgreSQL needs the extra `postgres` and lets any
-machine resume where another died. What it shows:
+machine resume where another died. If nobody used anything yet, it makes up a day of usage. What it
+shows:
 
 * one run a night, named after the day: cron may start it as often as it likes;
 * batches side by side, each booked by `commit=` in one transaction with its checkpoint: no
@@ -102,15 +102,14 @@ async def nightly(day: str, size: int) -> str:
     return await statement(day, [invoice for invoices in billed for invoice in invoices])
 
 
-def make_sample(day: str) -> None:
-    """Forty customers, three uses each."""
+def make_tables(day: str) -> None:
+    """The tables; if there is no usage, that of forty customers, three uses each."""
     for table in TABLES:
         database.run(table)
-    for customer in range(1, 41):
-        for use in (1, 2, 3):
-            database.run(
-                "INSERT INTO usage VALUES (%s, %s, %s)", day, customer, 100 * use + customer
-            )
+    if not database.run("SELECT 1 FROM usage LIMIT 1"):
+        uses = [(day, who, 100 * use + who) for who in range(1, 41) for use in (1, 2, 3)]
+        rows = ", ".join(["(%s, %s, %s)"] * len(uses))
+        database.run(f"INSERT INTO usage VALUES {rows}", *(value for use in uses for value in use))
 
 
 def main() -> None:
@@ -119,14 +118,11 @@ def main() -> None:
     parser.add_argument("--day", default="2026-11-15", help="which day to bill")
     parser.add_argument("--size", type=int, default=10, help="customers in a batch (10)")
     parser.add_argument("--store", default=database.url, help="URL or path (nightly.db)")
-    parser.add_argument("--sample", action="store_true", help="make a day's usage and stop")
     options = parser.parse_args()
     database.url = options.store
     engine = hf.Engine(options.store)
-    if options.sample:
-        engine.checkpointer.store.survives()  # the store makes its file; our tables go into it
-        make_sample(options.day)
-        return
+    engine.checkpointer.store.survives()  # the store makes its file; our tables go into it
+    make_tables(options.day)
     call = nightly(options.day, options.size)
     print("done:", engine.run_sync(call, run_id=f"nightly-{options.day}", resume=True))
 

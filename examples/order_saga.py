@@ -1,6 +1,6 @@
 """An order as a saga: stock, payment and shipment, undone in reverse order when one fails.
 
-    python examples/order_saga.py order-1 lamp      # goes through
+    python examples/order_saga.py                   # order-1, a lamp: goes through
     python examples/order_saga.py order-2 piano     # the carrier refuses it: everything is undone
 
 It works in the current directory; kill it at any time and start it again. What it shows:
@@ -86,8 +86,8 @@ def place(order: str, item: str) -> str:
 def main() -> None:
     """Place the order, or resume it, forward or backward."""
     parser = argparse.ArgumentParser(description="an order that survives kill -9")
-    parser.add_argument("order", help="its number")
-    parser.add_argument("item", choices=PRICES)
+    parser.add_argument("order", nargs="?", default="order-1", help="its number (order-1)")
+    parser.add_argument("item", nargs="?", default="lamp", choices=PRICES)
     parser.add_argument("--store", default="orders.db", help="URL or path of the store (orders.db)")
     options = parser.parse_args()
     engine, call = hf.Engine(options.store), place(options.order, options.item)

@@ -39,10 +39,25 @@ def rows(database: Path, query: str) -> list[Any]:
         return db.execute(query).fetchall()
 
 
+@pytest.mark.parametrize(
+    ("name", "store", "says"),
+    [
+        ("etl.py", "sales.db", "done: 2 shops, 234.00 EUR"),
+        ("agent.py", "agent.db", "waits: Refund 40 EUR for order 7?"),
+        ("order_saga.py", "orders.db", "done: order-1 is on its way"),
+        ("nightly_batch.py", "nightly.db", "done: 40 invoices, 264.60 EUR"),
+    ],
+)
+def test_an_example_needs_no_arguments_and_may_be_started_twice(
+    tmp_path: Path, name: str, store: str, says: str
+) -> None:
+    example = Example(tmp_path, name, store=store)
+    assert [example.run(), example.run()] == [says, says]
+
+
 @killed_in_a_step
 def test_the_etl_loads_every_row_once(tmp_path: Path, kill_at: int) -> None:
     example = Example(tmp_path, "etl.py", store="sales.db")
-    example.run("--sample")
     assert example.run_to_the_end(kill_at) == "done: 2 shops, 234.00 EUR"
     loaded = rows(tmp_path / "sales.db", "SELECT shop, cents FROM sales ORDER BY shop")
     assert loaded == [("harbour", 2400), ("pier", 21000)]
@@ -50,7 +65,6 @@ def test_the_etl_loads_every_row_once(tmp_path: Path, kill_at: int) -> None:
 
 def test_the_etl_loads_again_when_its_row_is_gone(tmp_path: Path) -> None:
     example = Example(tmp_path, "etl.py", store="sales.db")
-    example.run("--sample")
     done = example.run()
     with closing(sqlite3.connect(tmp_path / "sales.db")) as db, db:
         db.execute("DELETE FROM loads")
@@ -108,7 +122,6 @@ def test_the_order_has_each_effect_once(
 def test_the_batch_books_every_invoice_once(tmp_path: Path, kill_at: int, server: bool) -> None:
     store = new_database() if server else "nightly.db"
     example = Example(tmp_path, "nightly_batch.py", "--store", store, store=store)
-    example.run("--sample")
 
     def booked() -> Any:
         query = "SELECT COUNT(*), COUNT(DISTINCT customer), SUM(cents) FROM invoices"
