@@ -106,19 +106,20 @@ agent = (
 async def main() -> None:
     """Begin a chat, or resume it."""
     parser = argparse.ArgumentParser(description="an agent that survives kill -9")
-    parser.add_argument("chat", nargs="?", default="chat-1", help="its id (chat-1)")
+    parser.add_argument("chat", nargs="?", help="its id; without one, a chat to try it with")
     parser.add_argument("text", nargs="?", default="", help="what the customer says, to begin")
     parser.add_argument("--answer", choices=["yes", "no"], help="to the question that is open")
     parser.add_argument("--store", default="agent.db", help="URL or path of the store (agent.db)")
     options = parser.parse_args()
+    if options.chat is None:
+        options.chat, options.text = "chat-1", COMPLAINT
     async with hf.Engine(options.store) as engine:
         if options.answer:
             yes, who = options.answer == "yes", getpass.getuser()
             await engine.answer(options.chat, yes, by=who)
         try:
-            is_new = await engine.checkpointer.run(options.chat) is None
-            if options.text or is_new:
-                call = agent(Chat([{"role": "user", "text": options.text or COMPLAINT}]))
+            if options.text:
+                call = agent(Chat([{"role": "user", "text": options.text}]))
                 chat = await engine.run(call, run_id=options.chat, resume=True)
             else:
                 chat = await engine.resume(options.chat, flow=agent)
