@@ -122,7 +122,8 @@ def _about(summary: Summary) -> Iterator[str]:
             "it is worse. These ratios differ less from machine to machine than the times do.",
             "CPU is processor time, of all threads; other times are on the clock.",
             "Cold: nothing of the run is in memory yet.",
-            f"Floors ({', '.join(FLOORS)}) are the least that the work takes, not other systems.",
+            f"Floors ({', '.join(FLOORS)}) are not other systems but lower bounds: the least "
+            "that the work can take, such as SQLite or Python alone.",
             *(_fsyncs(what, syncs) for what, syncs in summary["durability"].items()),
         ),
     )
@@ -148,7 +149,7 @@ def _fsyncs(what: str, syncs: Mapping[str, float | None]) -> str:
         return f"Whether there was an fsync for each {what} was not looked at: strace is missing."
     durable = [name for name, seen in counted.items() if is_durable(seen)]
     unsafe = [name for name in counted if name not in durable]
-    said = f"An fsync for each {what}, counted by strace: {'; '.join(durable)}."
+    said = f"These call fsync for each {what}, as counted by strace: {'; '.join(durable)}."
     return f"{said} **Fewer: {'; '.join(unsafe)}.**" if unsafe else said
 
 

@@ -99,7 +99,7 @@ def test_an_fsync_is_claimed_only_where_it_was_counted() -> None:
     made = summary() | {"durability": {"save": {"a": None}, "step": {"b": 1.0, "c": 0.0}}}
     text = page.files(made)[page.PAGE]
     assert "an fsync for each save was not looked at" in text
-    assert "An fsync for each step, counted by strace: b. **Fewer: c.**" in text
+    assert "These call fsync for each step, as counted by strace: b. **Fewer: c.**" in text
 
 
 def test_a_profile_is_shown_of_times_and_without_what_takes_next_to_nothing() -> None:

@@ -37,7 +37,7 @@ that means for a program.
 
 
 def results() -> dict[str, dict[str, Any]]:
-    """What is known of each part that was carried out."""
+    """What is known of each part that was run."""
     paths = {name: RESULTS / f"{name}.json" for name in PARTS}
     return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
 
@@ -46,7 +46,7 @@ def written() -> str:
     """The whole page."""
     parts = results()
     if not parts:
-        return f"{_HEAD}**The programme has not been carried out on this code yet.**\n"
+        return f"{_HEAD}**The programme has not been run on this code yet.**\n"
     return _HEAD + _faults(parts) + "\n" + _missing(parts) + _carried_out(parts)
 
 
@@ -64,9 +64,12 @@ def _faults(parts: dict[str, dict[str, Any]]) -> str:
         goal = f"{fault.goal:,}" if fault.goal else ""
         lines.append(f"| {fault.text} | {survived[name]:,} | {goal} |")
     failed = sum(part["failed"] for part in parts.values())
-    end = "It held every time." if parts else "Nothing was done yet."
+    end = "All of it was true every time." if parts else "Nothing was done yet."
     if any(part.get("skipped") for part in parts.values()):
-        end = "It held every time, but for the known gaps below, none of which gives an altered state."
+        end = (
+            "All of it was true every time, except for the known gaps below, "
+            "none of which gives an altered state."
+        )
     if failed:
         end = f"**{failed:,} tests found a violation.**"
     return "\n".join([*lines, "", end, ""])
@@ -79,7 +82,7 @@ def _missing(parts: dict[str, dict[str, Any]]) -> str:
         for name, fault in FAULTS.items()
         if survived[name] < fault.goal
     ]
-    lines += [f"* part `{name}` was not carried out" for name in PARTS if name not in parts]
+    lines += [f"* part `{name}` was not run" for name in PARTS if name not in parts]
     for name, part in parts.items():
         if part.get("skipped"):
             met = "met one of these gaps, or were left out"
@@ -90,7 +93,7 @@ def _missing(parts: dict[str, dict[str, Any]]) -> str:
 
 def _carried_out(parts: dict[str, dict[str, Any]]) -> str:
     lines = [
-        "## How it was carried out",
+        "## How it was run",
         "",
         "| part | commit | began (UTC) | minutes | tests | failed | seed |",
         "|---|---|---|---:|---:|---:|---:|",
@@ -119,8 +122,7 @@ def _carried_out(parts: dict[str, dict[str, Any]]) -> str:
         ]
     lines += [
         "",
-        "`python -m tests.proof PART` carries out one part; `--scale 0.01` a hundredth of it. "
-        "Ctrl-C ends",
+        "`python -m tests.proof PART` runs one part; `--scale 0.01` a hundredth of it. Ctrl-C ends",
         "`schedules` early; the next time it continues, unless the code that it executes changed.",
     ]
     return "\n".join(lines) + "\n"
