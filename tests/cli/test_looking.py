@@ -231,7 +231,7 @@ def test_show_tells_of_gaps_failures_and_what_was_left_behind(
     plain.save("plain-run", {"n": 9}, step="late")
     plain.rollback("plain-run", seq=2)
     shown = cli("show", "plain-run").out
-    assert "· nothing for " in shown
+    assert "· nothing recorded for " in shown
     assert "went back s1" in shown
     assert shown.count("left behind") == 3
     assert cli("run", "jobs:broken", "--run-id", "broken").code == Exit.FAILED

@@ -21,6 +21,7 @@ from holdfast.model import OF_CHILD, Status
 from holdfast.operations.timeline import Moment
 from holdfast.views import words
 from holdfast.views.claims import claims
+from holdfast.views.gaps import Gaps
 from holdfast.views.moments import beginning, is_told, note, what
 from holdfast.views.next_steps import next_for
 from holdfast.views.outcome import outcome_of
@@ -35,7 +36,6 @@ _MOMENTS: Final = 50
 _LINES: Final = 20
 _PROBLEMS: Final = 3
 _BAR: Final = 10
-_GAP: Final = 0.1  # seconds; less is not worth a word
 
 
 @as_command(
@@ -85,6 +85,7 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
             )
         )
         doing = None if found.damage else _step_under_way(cp, info, found)
+        gaps = None if session.json else Gaps(steps_of(cp, info))
     document = found.document() | told.document() | {"claims": claimed.document()}
 
     def draw() -> None:
@@ -97,7 +98,9 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
         if doing is not None:
             _show.show(doing)
         _show.say()
-        _draw_timeline(found.moments if full else found.moments[-_MOMENTS:], len(found.moments))
+        moments = found.moments if full else found.moments[-_MOMENTS:]
+        assert gaps is not None  # without --json
+        _draw_timeline(moments, len(found.moments), gaps)
         draw_outcome(told, full=full)
         draw_claims(claimed, full=full)
         if found.children:
@@ -190,26 +193,25 @@ def _draw_summary(
     )
 
 
-def _draw_timeline(moments: Sequence[Moment], count: int) -> None:
+def _draw_timeline(moments: Sequence[Moment], count: int, gaps: Gaps) -> None:
     if len(moments) < count:
         _show.say(f"… {count - len(moments):,} earlier; see them with --full", "dim")
-    longest = max((moment.took or 0.0 for moment in moments), default=0.0)
+    longest = max((gaps.took(moment) or 0.0 for moment in moments), default=0.0)
     rows: list[tuple[Any, ...]] = []
     before: Moment | None = None
     for moment in moments:
-        if moment.waited >= _GAP and rows:
-            pause = _show.cell(f"· nothing for {words.span(moment.waited)}", "dim")
-            rows.append(("", "", pause, "", "", ""))
-        rows.append(_row(moment._replace(note="") if is_told(moment, before) else moment, longest))
+        told = "" if before is None else gaps.between(before, moment)
+        if told:
+            rows.append(("", "", _show.cell(f"· {told}", "dim"), "", "", ""))
+        shown = moment._replace(note="") if is_told(moment, before) else moment
+        rows.append(_row(shown, gaps.took(moment), longest))
         before = moment
     _show.table(("SEQ", "TIME", "WHAT", "TOOK", "", "NOTE"), rows, right=("SEQ", "TOOK"))
 
 
-def _row(moment: Moment, longest: float) -> tuple[Any, ...]:
-    took = "" if moment.took is None else words.span(moment.took)
-    bar = (
-        "" if not moment.took or not longest else "━" * max(1, round(_BAR * moment.took / longest))
-    )
+def _row(moment: Moment, seconds: float | None, longest: float) -> tuple[Any, ...]:
+    took = "" if seconds is None else words.span(seconds)
+    bar = "━" * max(1, round(_BAR * seconds / longest)) if seconds and longest else ""
     told = str(note(moment))
     if not moment.current:
         told = f"left behind {told}".strip()

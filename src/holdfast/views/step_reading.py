@@ -190,12 +190,16 @@ class StepReader:
         found = list(self._deaths)
         before: int | None = None
         for entry, due in () if pending is None else pending.fails:
-            began = before if before is not None else start
+            began = start if before is None else self._again(entry, before)
             if began is not None and began > entry.at:
                 began = None  # another process began it: when is not recorded
             found.append(Attempt("failed", began, entry.at, entry.seq))
             before = due
         return sorted(found, key=lambda one: one.end or 0)
+
+    def _again(self, entry: Entry, due: int) -> int:
+        """When an attempt that was due began, given its entry: not before its process took over."""
+        return max(due, next((one.start for one in self._spells if one.seq == entry.term), 0))
 
     def _fail(self, entry: Entry, current: bool) -> None:
         meta = Meta(entry)
@@ -215,7 +219,7 @@ class StepReader:
         pending = self._pending.pop(key, None)
         attempts = self._attempts(pending, None)
         again = pending.fails[-1][1] if pending is not None and pending.fails else None
-        start = max(again or 0, self._last) or None
+        start = self._last or None if again is None else self._again(entry, again)
         last = Attempt("failed", start, entry.at, entry.seq)
         self._deaths = []
         first = next((one.start or one.end for one in attempts), start)
@@ -342,7 +346,7 @@ class StepReader:
         elif entry.kind == Kind.CANCEL and meta.begun:
             pending = self._pending.pop(meta.begun, None)
             if pending is not None and pending.begun is not None:
-                self._add_begun(pending.begun, "cancelled", entry)
+                self._made.append(begun_step(pending.begun, "cancelled", entry))
             return
         elif entry.kind == Kind.COMPLETE:
             self._result = entry.seq if entry.size else None
@@ -350,9 +354,6 @@ class StepReader:
         if is_over and entry.kind in _ENDS:
             self._end_spell(entry, _ENDS[entry.kind])
         self._marks.append(Mark(entry.seq, entry.at, entry.kind, text))
-
-    def _add_begun(self, begun: Entry, status: str, end: Entry | None) -> None:
-        self._made.append(begun_step(begun, status, end))
 
     def _unfinished(self, info: RunInfo) -> Iterator[Execution]:
         """What is left when all entries are read: steps that are not finished, or not begun."""

@@ -1,0 +1,111 @@
+"""What `holdfast show` says of the time between entries, and of what a rollback left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+import holdfast as hf
+from holdfast.workflow import Retry, ask, parallel, step, workflow
+from tests.cli.conftest import Cli
+
+tries = 0
+
+
+@step(retry=Retry(3, backoff=0.3, jitter=0.0))
+def flaky() -> str:
+    global tries
+    tries += 1
+    time.sleep(0.2)
+    if tries < 3:
+        raise ConnectionError(f"no answer {tries}")
+    return "at last"
+
+
+@step
+def hopeless() -> None:
+    time.sleep(0.4)
+    raise ValueError("no such harbour")
+
+
+@step(retry=Retry(2, backoff=0.1, jitter=0.0))
+async def hopeless_beside_others() -> None:
+    await asyncio.sleep(0.4)
+    raise ValueError("no such harbour")
+
+
+@step
+async def lasting() -> None:
+    await asyncio.sleep(0.7)
+
+
+@workflow
+async def job() -> None:
+    await flaky()
+    await ask("Go on?", returns=bool, name="go")
+    await hopeless()
+
+
+@workflow
+async def side_by_side() -> None:
+    await parallel(hopeless_beside_others(), lasting())
+
+
+@pytest.fixture
+def paused(cp: hf.SyncCheckpointer) -> hf.SyncCheckpointer:
+    """A run whose first step failed twice, and that asks a person now."""
+    global tries
+    tries = 0
+    with pytest.raises(hf.RunPausedError):
+        hf.Engine(cp).run_sync(job(), run_id="job")
+    return cp
+
+
+def rows(cli: Cli, run: str) -> list[list[str]]:
+    """The words of each row of the timeline."""
+    shown = cli("show", run).out.partition("\nSEQ ")[2].partition("\n\n")[0]
+    return [line.split() for line in shown.splitlines()[1:]]
+
+
+def row(found: list[list[str]], *words: str) -> list[str]:
+    return next(one for one in found if one[2 : 2 + len(words)] == list(words))
+
+
+def seconds(words: list[str]) -> float:
+    """How long something took, as its row says."""
+    number = float(words[words.index("s") - 1] if "s" in words else words[words.index("ms") - 1])
+    return number if "s" in words else number / 1000
+
+
+def test_show_says_how_long_each_failed_attempt_took_and_the_pause_after_it(
+    cli: Cli, paused: hf.SyncCheckpointer
+) -> None:
+    found = rows(cli, "job")
+    failed = [one for one in found if one[2:4] == ["failed", "flaky"]]
+    assert len(failed) == 2
+    assert all(seconds(one) >= 0.2 for one in failed)
+    assert [one[:2] for one in found if one[0] == "·"] == [["·", "waited"]] * 2
+    assert "to try again" in cli("show", "job").out
+
+
+def test_time_in_which_a_step_was_executed_is_no_gap(cli: Cli, paused: hf.SyncCheckpointer) -> None:
+    time.sleep(0.15)
+    assert cli("answer", "job", "--with", "true").code == 0
+    with pytest.raises(hf.StepFailedError):
+        hf.Engine(paused).run_sync(job(), run_id="job", resume=True)
+    found = rows(cli, "job")
+    gaps = [one for one in found if one[0] == "·"]
+    assert ["·", "nobody", "executed", "it"] in [gap[:4] for gap in gaps], "until it was answered"
+    assert all(seconds(gap) < 0.4 for gap in gaps if "nothing" in gap)
+    assert seconds(row(found, "failed", "hopeless")) >= 0.4
+
+
+def test_an_attempt_beside_other_steps_began_when_it_was_due(
+    cli: Cli, cp: hf.SyncCheckpointer
+) -> None:
+    with pytest.raises(hf.StepFailedError):
+        hf.Engine(cp).run_sync(side_by_side(), run_id="both")
+    last = cli("show", "both", "--step", "hopeless_beside_others", "--json").json["attempts"][-1]
+    assert last["seconds"] >= 0.4
