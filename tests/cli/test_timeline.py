@@ -109,3 +109,54 @@ def test_an_attempt_beside_other_steps_began_when_it_was_due(
         hf.Engine(cp).run_sync(side_by_side(), run_id="both")
     last = cli("show", "both", "--step", "hopeless_beside_others", "--json").json["attempts"][-1]
     assert last["seconds"] >= 0.4
+
+
+@workflow
+async def asking() -> str:
+    await step("first").python(int)
+    ship = await ask("Ship it?", returns=bool, name="ship")
+    return "shipped" if ship else "kept"
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_question_that_a_rollback_voided_is_marked_everywhere(
+    cli: Cli, cp: hf.SyncCheckpointer, answer: bool
+) -> None:
+    void = "void: the run was rolled back behind it"
+    with pytest.raises(hf.RunPausedError):
+        hf.Engine(cp).run_sync(asking(), run_id="order")
+    if answer:
+        cli("answer", "order", "--with", "true", "--by", "ann")
+    assert void not in cli("show", "order").out
+    assert cli("rollback", "order", "first").code == 0
+    assert f"Ship it? ({void})" in cli("show", "order").out
+    assert (f"true by ann ({void})" in cli("show", "order").out) is answer
+    step_shown = cli("show", "order", "--step", "ship").out
+    assert void in step_shown
+    assert ("void" in step_shown.splitlines()[0]) is not answer
+    assert cli("questions", "order").out == (
+        "no open questions\nvoid: ship; the run was rolled back behind it\n"
+    )
+    refused = cli("answer", "order", "--with", "false")
+    assert refused.code != 0
+    assert f"ship: {void}" in refused.err
+    asked = [one for one in cli("show", "order", "--json").json["timeline"] if one["step"] == "ship"]
+    assert not any(one["current"] for one in asked)
+
+
+def test_a_question_that_is_asked_again_after_a_rollback_counts(
+    cli: Cli, cp: hf.SyncCheckpointer
+) -> None:
+    for _ in range(2):
+        with pytest.raises(hf.RunPausedError):
+            hf.Engine(cp).run_sync(asking(), run_id="order", resume=True)
+        cli("rollback", "order", "first")
+    with pytest.raises(hf.RunPausedError):
+        hf.Engine(cp).run_sync(asking(), run_id="order", resume=True)
+    shown = cli("show", "order").out
+    assert shown.count("asks ship") == 3
+    assert shown.count("void: the run was rolled back behind it") == 2
+    found = cli("questions", "order").out.splitlines()
+    assert found[1].split()[:2] == ["order", "ship"]
+    assert found[2] == "void: ship; the run was rolled back behind it"
+    assert cli("answer", "order", "--with", "true").code == 0

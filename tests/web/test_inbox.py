@@ -226,3 +226,18 @@ def test_the_panel_of_a_question_says_what_was_answered(
     (asked,) = (one for one in cp.timeline("offer-1") if one.kind == "question")
     panel = writing.get(f"/runs/offer-1?step={asked.step}").text
     assert re.search(r"<h2>Answer</h2>\s*<pre[^>]*>false</pre>", panel)
+
+
+def test_an_answer_that_a_rollback_voided_is_said_to_be_void(
+    writing: TestClient, store: Path
+) -> None:
+    flows.execute(store, lambda: flows.digest(["a"]), "digest-1")
+    post(writing, "/runs/digest-1/answer", question="ask", answer="true")
+    void = "void: the run was rolled back behind it"
+    pages = ("/inbox?state=done", "/runs/digest-1?tab=journal", "/runs/digest-1?step=ask")
+    for path in pages:
+        assert void not in writing.get(path).text
+    with hf.SyncCheckpointer(store) as cp:
+        cp.rollback("digest-1", seq=1)
+    for path in pages:
+        assert void in writing.get(path).text, path

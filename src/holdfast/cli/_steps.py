@@ -26,7 +26,7 @@ def draw_step(detail: Detail, *, full: bool) -> None:
     if one.seq is not None:
         line.add(f"  @{one.seq}", "dim")
     _show.show(line)
-    if not one.current:
+    if not one.current and one.kind != "question":  # of which the note says it
         _show.say("a rollback left it behind: it is no part of the state", "dim")
     if one.note:
         _show.say(_show.clean(one.note), "dim")

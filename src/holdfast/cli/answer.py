@@ -15,7 +15,7 @@ from holdfast.codec import readable
 from holdfast.engine.people import inbox, requests
 from holdfast.engine.people.questions import Question
 from holdfast.errors import InvalidAnswerError, QuestionError
-from holdfast.views import continuing, threads
+from holdfast.views import continuing, threads, voided, words
 from holdfast.views.commands import ANY_FORM, answer_form, has_placeholder
 from holdfast.views.rescue import Advice
 from holdfast.views.values import plain
@@ -58,7 +58,12 @@ def command(
         waiting = inbox.questions(cp.core, run_id)
         asked = _picked(waiting, question)
         if not waiting:  # say why: perhaps somebody was faster
-            asked = requests.open_question(cp.core, run_id, question)
+            try:
+                asked = requests.open_question(cp.core, run_id, question)
+            except QuestionError as error:
+                if void := voided.keys(cp, run_id):
+                    error.add_note(f"{words.some(void)}: {voided.VOID}")
+                raise
         if asked is None and document is None:
             names = ", ".join(repr(one.key) for one in waiting)
             raise QuestionError(

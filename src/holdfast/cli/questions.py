@@ -9,7 +9,7 @@ from holdfast.cli._options import at_most, option
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.people import inbox
-from holdfast.views import threads, words
+from holdfast.views import threads, voided, words
 from holdfast.views.commands import answer_form
 from holdfast.views.questions import document
 
@@ -30,7 +30,8 @@ def command(
 ) -> None:
     """List open questions: of all runs, the most urgent first, or of RUN, in the order asked.
 
-    With --json, all of them, one object per line, with the schema of the answer.
+    Of RUN, those that are void because it was rolled back behind them are named, too. With --json,
+    all open ones, one object per line, with the schema of the answer.
     """
     with session.opened() as cp:
         info = None if run is None else find_run(cp, run)
@@ -43,6 +44,7 @@ def command(
             run_id = None if info is None else info.run_id
             every = inbox.open_questions(cp.core, run_id, assignee=assignee, overdue=overdue)
             found, count = every[:most], len(every)
+        void = [] if info is None or session.json else voided.keys(cp, info.run_id)
     if session.json:
         for question in found:
             click.echo(_show.to_json(document(question)))
@@ -66,3 +68,6 @@ def command(
         )
         order = "the most urgent first" if run is None else "in the order asked"
         _show.say_if_cut(len(found), count, order)
+    if void and not session.json:
+        which = "it" if len(void) == 1 else "them"
+        _show.say(f"void: {words.some(void)}; the run was rolled back behind {which}", "dim")

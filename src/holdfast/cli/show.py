@@ -31,6 +31,7 @@ from holdfast.views.runs import has_died
 from holdfast.views.step_detail import detail_of
 from holdfast.views.step_pending import UNDER_WAY, cut_off
 from holdfast.views.step_reading import steps_of
+from holdfast.views.voided import is_void
 
 _MOMENTS: Final = 50
 _LINES: Final = 20
@@ -213,7 +214,7 @@ def _row(moment: Moment, seconds: float | None, longest: float) -> tuple[Any, ..
     took = "" if seconds is None else words.span(seconds)
     bar = "━" * max(1, round(_BAR * seconds / longest)) if seconds and longest else ""
     told = str(note(moment))
-    if not moment.current:
+    if not moment.current and not is_void(moment):
         told = f"left behind {told}".strip()
     return (
         moment.seq,

@@ -13,10 +13,13 @@ from holdfast.codec.meta import Meta
 from holdfast.engine.people.questions import DEADLINE
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.heads import Position
+from holdfast.kernel.core import Core
 from holdfast.kernel.pages import pass_by
 from holdfast.model import Entry, Kind
 from holdfast.operations import answers
+from holdfast.views.step_names import left_behind
 from holdfast.views.values import plain
+from holdfast.views.voided import VOID
 
 RUNS: Final = 100
 """Runs that are looked at for one page of answers."""
@@ -34,7 +37,7 @@ class Answered(NamedTuple):
     value: Any  # in JSON's form
     at: datetime
     by: str | None  # None: nobody said who, or nobody answered in time
-    what: str  # "answered", "default", "expired" (nobody did in time), "skipped" or "ignored"
+    what: str  # "answered", "default", "expired" (nobody did in time), "skipped", "ignored", "void"
     signed: bool = False  # by that person, with a key that is trusted here
 
 
@@ -60,16 +63,29 @@ def page(cp: SyncCheckpointer, before: Position | None = None, *, runs: int = RU
     return Page(found, len(rows), older)
 
 
+def in_words(core: Core, answer: Entry, *, current: bool) -> str:
+    """Who gave an answer, and whether it still counts."""
+    meta = Meta(answer)
+    told = f"answered by {meta.by}" if meta.by else "answered"
+    if answers.is_authentic(core, answer):
+        told = f"answered, signed by {meta.by}"
+    if meta.expired:
+        told = "nobody answered in time"
+    return told if current else f"{told} ({VOID})"
+
+
 def _of_run(cp: SyncCheckpointer, run: str) -> Iterator[Answered]:
     journals = cp.core.journals
-    newest = journals.entries(run, newest_first=True, damage=pass_by)
+    newest = list(islice(journals.entries(run, newest_first=True, damage=pass_by), ENTRIES))
+    void = left_behind(newest[::-1])
     given: dict[str, list[Entry]] = {}
-    for entry in islice(newest, ENTRIES):
+    for entry in newest:
         if entry.kind == Kind.ANSWER:
             given.setdefault(str(entry.step), []).append(entry)
         elif entry.kind == Kind.QUESTION:
             for answer in given.pop(str(entry.step), ()):
-                yield _answered(cp, entry, answer)
+                found = _answered(cp, entry, answer)
+                yield found._replace(what="void") if entry.seq in void else found
 
 
 def _answered(cp: SyncCheckpointer, question: Entry, answer: Entry) -> Answered:

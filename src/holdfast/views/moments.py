@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from holdfast.operations.timeline import Moment
 from holdfast.views import words
+from holdfast.views.voided import VOID, is_void
 
 _SOON: Final = timedelta(seconds=1)  # less is not worth a word
 _WORDS: Final = {
@@ -69,6 +70,8 @@ def note(moment: Moment) -> Note:
     """What there is to say about it besides, with the time when it is to continue."""
     if moment.kind == "request":
         return Note("")  # `what` has it
+    if is_void(moment):
+        return Note(f"{moment.note} ({VOID})" if moment.note else VOID)
     if moment.until is None or moment.until - moment.at < _SOON:
         return Note(moment.note)
     link = {"fail": "again", "open": "to begin"}.get(moment.kind, "until")

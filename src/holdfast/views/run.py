@@ -10,7 +10,7 @@ from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.operations.children import parent_run
 from holdfast.operations.timeline import Moment
 from holdfast.operations.verifying import Integrity, Problem
-from holdfast.views import runs, threads
+from holdfast.views import runs, threads, voided
 
 _PROVED: Final = 5000  # entries of a run that is read whole, to mark what is damaged
 
@@ -116,10 +116,13 @@ def state_at(cp: SyncCheckpointer, info: RunInfo, place: str | None = None) -> S
 
 
 def in_words(cp: SyncCheckpointer, info: RunInfo, moments: Sequence[Moment]) -> list[Moment]:
-    """The moments of a run; those of a LangGraph thread with what LangGraph says of each."""
+    """The moments of a run; those of a LangGraph thread with what LangGraph says of each.
+
+    Questions that a rollback voided, and their answers, are not current.
+    """
     if info.flow == threads.FLOW:
         return threads.with_words(cp, info.run_id, moments)
-    return list(moments)
+    return voided.marked(cp, info.run_id, moments)
 
 
 def marked(moments: Sequence[Moment], problems: Sequence[Problem]) -> list[Moment]:

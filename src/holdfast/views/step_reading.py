@@ -14,9 +14,11 @@ from holdfast.kernel.pages import Found
 from holdfast.model import Entry, Kind, Status
 from holdfast.operations import answers
 from holdfast.operations.timeline import why_back
+from holdfast.views import answered
 from holdfast.views.step_names import left_behind, name_in_thread, not_started, split_key
 from holdfast.views.step_pending import UNDER_WAY, Pending, begun_step
 from holdfast.views.steps import Attempt, Execution, Mark, Spell, Steps
+from holdfast.views.voided import VOID
 
 _IN_BRANCH: Final = '"next_steps"'
 _NOT_OVER: Final = (Status.RUNNING, Status.PAUSED, Status.SUBMITTED)
@@ -275,8 +277,9 @@ class StepReader:
         self._questions[key] = entry, len(self._made)
         self._made.append(
             Execution(
-                key, name, group, "asks", entry.seq, entry.at, None, current=current,
-                kind="question",
+                key, name, group, "asks" if current else "void", entry.seq, entry.at,
+                None if current else entry.at, current=current, kind="question",
+                note="" if current else VOID,
             )
         )  # fmt: skip
         if entry.status == Status.PAUSED:
@@ -288,15 +291,11 @@ class StepReader:
         known = self._questions.pop(entry.step or "question", None)
         if known is None:
             return
-        meta, place = Meta(entry), known[1]
-        note = f"answered by {meta.by}" if meta.by else "answered"
-        if answers.is_authentic(self._cp.core, entry):
-            note = f"answered, signed by {meta.by}"
-        if meta.expired:
-            note = "nobody answered in time"
+        place = known[1]
+        note = answered.in_words(self._cp.core, entry, current=self._made[place].current)
         self._made[place] = self._made[place]._replace(
             status="answered", end=entry.at, took=(entry.at - known[0].at) / 1e6, note=note,
-            answer=None if meta.expired or not entry.size else entry.seq,
+            answer=None if Meta(entry).expired or not entry.size else entry.seq,
         )  # fmt: skip
 
     # --- the run as a whole

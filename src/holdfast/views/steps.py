@@ -25,7 +25,7 @@ class Execution(NamedTuple):
     key: str  # what its entries name it
     name: str  # for people
     group: str  # rounds of a loop, items of a `for_each` and parts of a step have the same
-    status: str  # completed, failed, running, waits, asks, answered, begun, cut off, damaged, ...
+    status: str  # completed, failed, running, waits, asks, answered, void, begun, cut off, ...
     seq: int | None  # of the entry that tells its outcome; None while there is none
     start: int | None
     end: int | None
