@@ -186,9 +186,9 @@ def crash() -> Drawing:
 
 
 def takeover() -> Drawing:
-    """Heartbeat, claim at a position, the losers refused."""
+    """Heartbeat, taking over at a position, the losers refused."""
     d = Drawing(
-        330, "A worker falls silent; of two that claim position 8, one wins; the others lose"
+        330, "A worker falls silent; of two that want position 8, one takes over; the others lose"
     )
     d.text(16, 26, "worker A", "b")
     d.line("M96 22h368", "thin")
@@ -204,15 +204,15 @@ def takeover() -> Drawing:
         d.text(122 + 92 * at, 97, name, "m")
     d.box(280, 76, 100, 32, "saved")
     d.text(288, 97, "8", "m q")
-    d.text(306, 97, "claim B", "m g b")
+    d.text(306, 97, "B has it", "m g b")
     d.box(388, 76, 76, 32, "lost")
     d.text(396, 97, "9", "m q")
     d.text(16, 176, "worker B", "b")
-    d.text(96, 176, "saw the head at 7, claims 8", "")
+    d.text(96, 176, "saw the head at 7, wants 8", "")
     d.arrow("M296 172h34v-56", 330, 111, "up", "good")
     d.text(342, 150, "wins", "b g")
     d.text(16, 232, "worker C", "b")
-    d.text(96, 232, "saw the head at 7, claims 8", "")
+    d.text(96, 232, "saw the head at 7, wants 8", "")
     d.line("M296 228h150", "wire bad")
     d.text(452, 232, "✗", "r b", "middle")
     d.text(296, 250, "8 is taken: look again", "q")

@@ -11,7 +11,7 @@ _SOON: Final = timedelta(seconds=1)  # less is not worth a word
 _WORDS: Final = {
     "open": "began",
     "sleep": "waits in",
-    "claim": "claimed",
+    "claim": "taken over",
     "release": "released",
     "child": "child run",
     "decision": "decided",
