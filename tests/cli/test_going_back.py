@@ -67,3 +67,35 @@ def test_checkpoints_without_a_flow_are_continued_by_their_own_program(
 ) -> None:
     assert cli("fork", "plain", "--run-id", "b").out == "b, forked from plain-run@4\n"
     assert cli("rollback", "plain", "s1").out == "plain-run is at plain-run@2, after s1\n"
+
+
+def test_show_ends_with_what_continues_a_run_that_was_rolled_back_or_forked(
+    cli: Cli, plain: hf.SyncCheckpointer
+) -> None:
+    cli("run", "jobs:etl", "-i", "day=monday", "--run-id", "etl")
+    Path("pyproject.toml").write_text('[tool.holdfast]\nflows = ["jobs:etl"]\n')
+    assert "continue" not in cli("show", "etl").out
+    cli("fork", "etl", "--at", "fetch", "--run-id", "forked")
+    cli("rollback", "etl", "fetch")
+    for run, why in (("etl", "it was rolled back;"), ("forked", "it was forked, and nobody has")):
+        *_, said, way = cli("show", run).out.splitlines()
+        assert said.startswith(why)
+        assert way == f"  holdfast resume {run}"
+        assert cli(*way.split()[1:]).json["total"] == 6
+    cli("rollback", "plain", "s1")
+    assert cli("show", "plain").out.splitlines()[-1] == (
+        "it was rolled back; your program continues from this state when it loads it"
+    )
+    plain.save("plain-run", {"n": 5})
+    assert "rolled back;" not in cli("show", "plain").out
+
+
+def test_a_submitted_run_that_was_rolled_back_is_given_to_a_worker_again(cli: Cli) -> None:
+    cli("submit", "jobs:etl", "-i", "day=monday", "--run-id", "etl")
+    assert cli("resume", "etl", "--flow", "jobs:etl").code == 0
+    cli("rollback", "etl", "fetch")
+    *_, why, way = cli("show", "etl").out.splitlines()
+    assert why == "it was rolled back; have a worker continue it:"
+    assert way == "  holdfast resume etl --submit"
+    assert "a worker continues it" in cli(*way.split()[1:]).out
+    assert "it waits for a worker, and none is alive" in cli("show", "etl").out

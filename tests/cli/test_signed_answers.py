@@ -55,7 +55,7 @@ def test_an_answer_can_be_signed_in_a_store_that_is_not(cli: Cli) -> None:
 @pytest.mark.usefixtures("keys")
 def test_commands_for_others_do_not_name_our_own_key(cli: Cli) -> None:
     paused = cli("run", "releases:release", "--run-id", "r", *WORKER)
-    assert "answer r '--with=true|false' --sign-key=FILE --trusted=FILE" in paused.err
+    assert "answer r --with=true --sign-key=FILE --trusted=FILE" in paused.err
     done = cli("answer", "r", "--with", "true", *ANN)
     assert "ann.key" not in done.out
     untrusted = cli("show", "r", "--trusted", "ci.key.pub")

@@ -140,7 +140,9 @@ def test_a_question_that_a_rollback_voided_is_marked_everywhere(
     refused = cli("answer", "order", "--with", "false")
     assert refused.code != 0
     assert f"ship: {void}" in refused.err
-    asked = [one for one in cli("show", "order", "--json").json["timeline"] if one["step"] == "ship"]
+    asked = [
+        one for one in cli("show", "order", "--json").json["timeline"] if one["step"] == "ship"
+    ]
     assert not any(one["current"] for one in asked)
 
 
@@ -160,3 +162,15 @@ def test_a_question_that_is_asked_again_after_a_rollback_counts(
     assert found[1].split()[:2] == ["order", "ship"]
     assert found[2] == "void: ship; the run was rolled back behind it"
     assert cli("answer", "order", "--with", "true").code == 0
+
+
+def test_a_process_takes_a_run_over_and_only_steps_claim_something(
+    cli: Cli, cp: hf.SyncCheckpointer
+) -> None:
+    with pytest.raises(hf.RunPausedError):
+        hf.Engine(cp).run_sync(asking(), run_id="order")
+    cli("answer", "order", "--with", "true")
+    hf.Engine(cp).run_sync(asking(), run_id="order", resume=True)
+    shown = cli("show", "order").out
+    assert "taken over" in shown
+    assert "claim" not in shown

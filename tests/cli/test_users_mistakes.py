@@ -130,14 +130,14 @@ def test_with_debug_every_frame_is_shown(mine: Cli) -> None:
 
 
 def test_the_form_of_an_answer_is_shown_and_yes_is_an_answer(mine: Cli) -> None:
-    way = "holdfast answer r '--with=true|false'"
+    way = "holdfast answer r --with=true\nor with another answer: false\n"
     asked = mine("run", "mine:sure", "--run-id", "r")
     assert way in asked.err
     assert asked.err.count("? sure: really?") == 1
     again = mine("resume", "r", "--flow", "mine:sure")
     assert again.code == Exit.PAUSED
     assert "? sure: really?\npaused; continue with: " + way in again.err
-    assert way in mine("show", "r").out
+    assert mine("show", "r").out.endswith(way)
     assert "true|false" in mine("questions").out
     wrong = mine("answer", "r", "--with", "perhaps")
     assert wrong.code == Exit.USAGE
@@ -207,7 +207,7 @@ def test_text_that_looks_like_json_is_text_where_text_is_asked_for(mine: Cli, sa
 def test_choices_of_a_store_do_not_become_commands(mine: Cli) -> None:
     Path("picky.py").write_text(FLOWS.replace("returns=bool", 'choices=["a", "rm -r x"]'))
     asked = mine("run", "picky:sure", "--run-id", "r")
-    assert "holdfast answer r '--with=a|rm -r x'\n" in asked.err
+    assert "holdfast answer r --with=a\nor with another answer: 'rm -r x'\n" in asked.err
 
 
 def test_an_extra_that_is_missing_is_the_callers_to_install(
@@ -222,10 +222,8 @@ def test_an_extra_that_is_missing_is_the_callers_to_install(
 def test_doctor_names_the_store_in_its_advice(cli: Cli) -> None:
     cli("submit", "jobs:etl", "-i", "day=1", "--run-id", "a", "--store", "other.db")
     found = cli("doctor", "--store", "other.db").out
-    assert (
-        "Start one: holdfast worker --flow=MODULE:NAME --store=other.db  # MODULE:NAME: " in found
-    )
-    assert "the module and name of flow 'etl'\n" in found
+    assert "Start one (MODULE:NAME is the module and name of flow 'etl'): " in found
+    assert "): holdfast worker --flow=MODULE:NAME --store=other.db\n" in found
 
 
 def test_a_claim_that_fails_many_checkpoints_is_told_once(

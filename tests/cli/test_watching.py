@@ -121,7 +121,8 @@ def test_a_run_that_waits_for_an_answer_is_watched_on_and_says_how_to_answer(
     done = cli("watch", "r", "--interval", "0.05", *options)
     assert done.code == 0
     way = """holdfast answer r '--with={"approved": true, "amount": 1}'"""
-    told = f"it waits for an answer:\n  {way}\nCtrl-C stops watching\n"
+    note = "put your own answer in place of this example"
+    told = f"it waits for an answer:\n  {way}\n{note}\nCtrl-C stops watching\n"
     assert done.err == ("" if options else told), "once, and not for programs"
 
 

@@ -272,7 +272,8 @@ def test_whoever_submits_a_run_is_told_if_no_worker_is_alive(cli: Cli) -> None:
     done = cli("submit", "jobs:etl", "-i", "day=x", "--run-id", "it")
     assert done.out == "it submitted\n"
     assert done.err == "warning: no worker is alive; start one: holdfast worker --flow=jobs:etl\n"
-    assert "  holdfast worker --flow=MODULE:NAME  # MODULE:NAME: " in cli("show", "it").out
+    way = "  holdfast worker --flow=MODULE:NAME\nMODULE:NAME is the module and name of flow 'etl'\n"
+    assert cli("show", "it").out.endswith(way)
     with worker("--flow", "jobs:etl") as started:
         started.says("completed")
         assert cli("submit", "jobs:etl", "-i", "day=y").err == ""

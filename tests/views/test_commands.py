@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
-from holdfast.views.commands import Commands
+from holdfast.views.commands import Commands, led_by, meaning
 from tests.waiting import run_process
 
 ENVIRONMENT = {
@@ -67,6 +67,15 @@ def test_a_command_runs_as_it_is_shown(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["state"] == {"n": 1}
 
 
+def test_no_command_ends_with_a_comment_which_an_interactive_zsh_does_not_know() -> None:
+    commands = Commands("runs.db")
+    resume = commands.resume("r")
+    assert "#" not in resume
+    note = meaning(resume, "nightly")
+    assert note == "MODULE:NAME is the module and name of flow 'nightly'"
+    assert led_by("Continue it with:", resume, note) == f"Continue it with ({note}): {resume}"
+
+
 def test_no_command_shows_a_password() -> None:
     line = Commands("postgresql://ann:hunter2@db/runs").line("show", "r")
-    assert line == "holdfast show r  # with --store as before, or HOLDFAST_STORE set to it"
+    assert line == "holdfast show r '--store=postgresql://ann:***@db/runs'"

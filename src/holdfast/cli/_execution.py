@@ -29,6 +29,7 @@ from holdfast.kernel.core import Core
 from holdfast.logs import logger
 from holdfast.urls import masked
 from holdfast.views import words
+from holdfast.views.commands import other_answers
 from holdfast.views.errors import as_options
 from holdfast.views.outcome import failure_from
 from holdfast.views.values import plain
@@ -141,6 +142,7 @@ class EventPrinter:
             return
         self._say_rejected()
         line, style = in_a_line(event)
+        note = ""
         if own and isinstance(event, ev.QuestionAsked):
             self._asked.add(event.question)
         if isinstance(event, ev.StepFailed):
@@ -153,11 +155,14 @@ class EventPrinter:
             form = self._session.interactive
             way = commands.answer(self.run_id, asked, form=form) if asked else self._again()
             line += f"; continue with: {way}"
+            note = other_answers(asked[0], way) if asked and not form else ""
             for one in asked:  # a run that is resumed does not ask again
                 if one.key not in self._asked:
                     self._say(f"? {one.key}: {one.prompt}", "yellow")
         if line:
             self._say(line if own else f"  {line}", style)
+        if note:
+            self._say(note, "dim")
         if isinstance(event, ev.StepStarted):
             self._running_step.draw(f"… {_show.clean(event.name)}", now=True)
         if own and isinstance(event, ev.RunFailed):

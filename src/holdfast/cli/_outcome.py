@@ -10,6 +10,7 @@ from holdfast.views import words
 from holdfast.views.claims import Claims, ShownClaim, said
 from holdfast.views.errors import as_options
 from holdfast.views.outcome import Failure, Outcome
+from holdfast.views.rescue import Advice
 
 _ONE_LINE: Final = 68  # characters of a value that is shown behind its name
 _LINES: Final = 20
@@ -54,6 +55,29 @@ def draw_trace(lines: list[str], *, full: bool) -> None:
         lines = lines[-_TRACE:]
     for text in lines:
         _show.say(text, "dim")
+
+
+def draw_advice(advice: Advice | None, *, err: bool = False) -> None:
+    """What to do next: why, the command on a line that can be copied, and what to know about it."""
+    if advice is None:
+        return
+    _show.say(advice.why, "yellow", err=err)
+    if advice.command:
+        _show.say(f"  {advice.command}", err=err)
+    if advice.note:
+        _show.say(advice.note, "dim", err=err)
+
+
+def say_then(done: str, then: Advice | None) -> None:
+    """What was done, and how to go on."""
+    if then is None:
+        _show.say(done)
+    elif then.note:  # which needs a line of its own
+        _show.say(f"{done}; {then.why}")
+        _show.say(f"  {then.command}")
+        _show.say(then.note, "dim")
+    else:
+        _show.say(f"{done}; {then.why} {then.command}")
 
 
 def draw_claims(claimed: Claims, *, full: bool) -> None:

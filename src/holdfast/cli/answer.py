@@ -9,6 +9,7 @@ import click
 from holdfast.cli import _flows, _options, _show
 from holdfast.cli._form import fill_in
 from holdfast.cli._options import option
+from holdfast.cli._outcome import say_then
 from holdfast.cli._runs import find_run, is_signed, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.codec import readable
@@ -16,7 +17,7 @@ from holdfast.engine.people import inbox, requests
 from holdfast.engine.people.questions import Question
 from holdfast.errors import InvalidAnswerError, QuestionError
 from holdfast.views import continuing, threads, voided, words
-from holdfast.views.commands import ANY_FORM, answer_form, has_placeholder
+from holdfast.views.commands import ANY_FORM, answer_form
 from holdfast.views.rescue import Advice
 from holdfast.views.values import plain
 
@@ -91,11 +92,8 @@ def command(
 def _draw(then: Advice | None) -> None:
     if then is None:
         _show.say("answered; a worker continues it")
-    elif has_placeholder(then.command):  # with words about it that need a line of their own
-        _show.say(f"answered; {then.why}")
-        _show.say(f"  {then.command}")
     else:
-        _show.say(f"answered; {then.why} {then.command}")
+        say_then("answered", then)
 
 
 def _given(document: str, asked: Question | None, way: str) -> Any:

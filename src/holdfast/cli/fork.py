@@ -9,6 +9,7 @@ from holdfast.checkpoint import Checkpoint
 from holdfast.cli import _flows, _options, _show
 from holdfast.cli._exits import FailedError
 from holdfast.cli._options import option, parse_pair
+from holdfast.cli._outcome import say_then
 from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.codec import readable
@@ -82,7 +83,7 @@ def command(
         then = continuing.then(session.commands, cp, info, forked.run_id)
     session.show(
         {"run_id": forked.run_id, "checkpoint_id": forked.checkpoint_id, "origin": forked.origin},
-        lambda: _show.say(f"{forked.run_id}, forked from {forked.origin or origin}{then}"),
+        lambda: say_then(f"{forked.run_id}, forked from {forked.origin or origin}", then),
     )
 
 

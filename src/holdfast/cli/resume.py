@@ -15,7 +15,7 @@ from holdfast.cli._session import Session, as_command
 from holdfast.engine.options import Trust
 from holdfast.engine.people.resuming import submit_resume
 from holdfast.views import continuing, threads
-from holdfast.views.commands import explained
+from holdfast.views.commands import led_by, meaning
 
 
 @as_command(
@@ -88,7 +88,7 @@ def _submit(session: Session, cp: SyncCheckpointer, info: RunInfo, by: str | Non
     new = cp.core.drive(submit_resume(cp.core, run_id, by=by))
     told = "a worker continues it" if new else "a worker continues it already; nothing was changed"
     if not continuing.has_worker(cp, run_id):
-        worker = explained(continuing.worker_command(session.commands), info.flow)
-        told += f"; none is alive: {worker}"
+        worker = continuing.worker_command(session.commands)
+        told += led_by("; none is alive, start one:", worker, meaning(worker, info.flow))
     document = {"run_id": run_id, "asked": "resume", "new": new}
     session.show(document, lambda: _show.say(f"{_show.clean(run_id)}: {told}"))

@@ -20,7 +20,7 @@ from holdfast.engine.flow import Flow
 from holdfast.engine.people.resuming import submit_resume
 from holdfast.errors import HoldfastError
 from holdfast.views import continuing, threads, words
-from holdfast.views.commands import explained
+from holdfast.views.commands import led_by, meaning
 from holdfast.views.errors import RefusedError
 from holdfast.views.failed import FailedRun, failed_runs, failure_of, grouped
 
@@ -170,8 +170,8 @@ def _submit(session: Session, runs: Sequence[str]) -> dict[str, dict[str, Any]]:
         if runs and not continuing.has_worker(cp, runs[0]):
             flow = cp.run(runs[0])
             worker = continuing.worker_command(session.commands)
-            told = explained(worker, None if flow is None else flow.flow)
-            _show.warn(f"no worker is alive; start one: {told}")
+            note = meaning(worker, None if flow is None else flow.flow)
+            _show.warn(led_by("no worker is alive; start one:", worker, note))
     return came
 
 

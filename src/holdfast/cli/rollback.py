@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from holdfast.cli import _options, _show
+from holdfast.cli._outcome import say_then
 from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.people.going_back import rollback_unheld
@@ -41,8 +42,8 @@ def command(session: Session, run: str, where: str, by: str | None) -> None:
         document["ahead"] = [one._asdict() for one in ahead]
 
     def draw() -> None:
-        text = f"{run_id} is at {found.checkpoint_id}, after {found.step or 'its beginning'}{then}"
-        _show.say(text)
+        step = found.step or "its beginning"
+        say_then(f"{run_id} is at {found.checkpoint_id}, after {step}", then)
         if ahead:
             _show.say(
                 "These subgraphs are still at what they saved later. Put them back:", "yellow"

@@ -12,7 +12,7 @@ from holdfast.cli import _show, _threads
 from holdfast.cli._drawing import Text
 from holdfast.cli._exits import FailedError
 from holdfast.cli._options import option
-from holdfast.cli._outcome import draw_claims, draw_outcome, draw_value
+from holdfast.cli._outcome import draw_advice, draw_claims, draw_outcome, draw_value
 from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.cli._steps import draw_step
@@ -151,8 +151,7 @@ def _draw_damage(session: Session, found: Shown) -> None:
 def _draw_advice(advice: Advice | None) -> None:
     if advice is not None:
         _show.say()
-        _show.say(advice.why, "yellow")
-        _show.say(f"  {advice.command}")
+        draw_advice(advice)
 
 
 def _draw_state(state: State, *, full: bool) -> None:

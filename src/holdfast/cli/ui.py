@@ -24,7 +24,7 @@ _TOKENS: Final = "HOLDFAST_UI_TOKENS"
     "holdfast ui",
     "holdfast ui --store runs.db --open",
     "holdfast ui --flow jobs:digest --allow-writes",
-    "holdfast ui --bind 0.0.0.0 --token ann=…  # or HOLDFAST_UI_TOKENS=ann=…,bob=…",
+    'holdfast ui --bind 0.0.0.0 --token "ann=$TOKEN_OF_ANN"',
 )
 @_options.flows
 @option(

@@ -13,6 +13,7 @@ from holdfast.cli import _show
 from holdfast.cli._drawing import LiveLine
 from holdfast.cli._exits import Exit, FailedError
 from holdfast.cli._options import option
+from holdfast.cli._outcome import draw_advice
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.cli.show import painted
@@ -103,11 +104,11 @@ class _Watching:
             return
         advice = next_for(self._session.commands, self._cp, info, facts)
         if left:
-            raise FailedError(nobody(facts["holder"]) if advice is None else " ".join(advice))
+            raise FailedError(nobody(facts["holder"]) if advice is None else str(advice))
         if advice is not None:
             self._below.clear()
-            for line in (advice.why, f"  {advice.command}", "Ctrl-C stops watching"):
-                _show.say(line, err=True)
+            draw_advice(advice, err=True)
+            _show.say("Ctrl-C stops watching", err=True)
 
     def _refuse_damaged(self, info: RunInfo | None) -> None:
         """Fail if the run's newest entry, and so its status, is not what was written."""

@@ -22,7 +22,6 @@ ANY_FORM: Final = "JSON"
 _SIGNATURES: Final = ("--sign-key", "--trusted")
 _FORMS: Final = {"boolean": "true|false", "string": "TEXT", "integer": "NUMBER", "number": "NUMBER"}
 _LONGEST: Final = 60  # characters of choices, or of an example
-_MASK: Final = "***"  # what a URL shows of its secrets
 
 
 class Commands(NamedTuple):
@@ -40,21 +39,18 @@ class Commands(NamedTuple):
     ) -> str:
         """One command on the store; `places` are what it takes behind the run.
 
-        A run's id may begin with a dash, and must not become an option.
+        A run's id may begin with a dash, and must not become an option. A password of the store is
+        for its reader to put in.
         """
-        where, note = [*self.keys], ""
+        where = [*self.keys]
         if self.store is not None and (self.elsewhere or self.store != default_url()):
-            shown = masked(self.store)
-            if _MASK in shown:
-                note = "  # with --store as before, or HOLDFAST_STORE set to it"
-            else:
-                where = [f"--store={shown}", *self.keys]
+            where.insert(0, f"--store={masked(self.store)}")
         words = [*places] if run is None else [run, *places]
         if any(word.startswith("-") for word in words):
             words = [*options, *where, "--", *words]
         else:
             words += [*options, *where]
-        return " ".join(map(_quoted, ("holdfast", name, *words))) + note
+        return " ".join(map(_quoted, ("holdfast", name, *words)))
 
     def resume(
         self,
@@ -62,10 +58,9 @@ class Commands(NamedTuple):
         flows: Sequence[str] = (),
         source: str | None = None,
         *,
-        of: str | None = None,
         name: str = "resume",
     ) -> str:
-        """The command that continues a run `of` a flow, with the options that it needs here.
+        """The command that continues a run, with the options that it needs here.
 
         `flows` are those that somebody named, here and now. What the run itself says, `source`, is
         used only if the project names it, too.
@@ -74,19 +69,20 @@ class Commands(NamedTuple):
         needed = [flow for flow in flows if flow not in configured]
         if not flows and (source not in configured if source else not configured):
             needed = [PLACEHOLDER]
-        command = self.line(name, run_id, *(f"--flow={flow}" for flow in needed))
-        return explained(command, of, source)
+        return self.line(name, run_id, *(f"--flow={flow}" for flow in needed))
 
     def answer(self, run_id: str, asked: "Sequence[Question]", *, form: bool = False) -> str:
         """The command that answers the first of these questions, with all that it needs.
 
-        With `form`, the command asks for the answer itself, as it does on a terminal.
+        It has an answer that fits, if there are only a few, or an example of one. Otherwise, and
+        with `form`, the command asks for the answer itself, on a terminal.
         """
         first, theirs = asked[0], self.of_others()
         signed = theirs is not self  # then whose key it is says who answers
         options = [f"--question={first.key}"] if len(asked) > 1 else []
         options += [f"--by={first.assignees[0]}"] if first.assignees and not signed else []
-        options += [] if form else [f"--with={answer_form(first)}"]
+        fitting = [] if form else answers(first)
+        options += [f"--with={one}" for one in fitting[:1]]
         return theirs.line("answer", run_id, *options)
 
     def of_others(self) -> "Commands":
@@ -95,6 +91,26 @@ class Commands(NamedTuple):
         if len(kept) == len(self.keys):
             return self
         return self._replace(keys=(*kept, *(f"{name}=FILE" for name in _SIGNATURES)))
+
+
+def answers(asked: "Question") -> list[str]:
+    """Answers that fit, as `--with` takes them: all if they are few, or an example; maybe none."""
+    form = answer_form(asked)
+    if form == _FORMS["boolean"] or (_choices(asked) and form != ANY_FORM):
+        return ["true", "false"] if not _choices(asked) else list(map(_choice, _choices(asked)))
+    return [] if form in (ANY_FORM, *_FORMS.values()) else [form]
+
+
+def other_answers(asked: "Question", command: str) -> str:
+    """What else can be answered than what a command answers, in words; empty if that is clear."""
+    fitting = answers(asked)
+    if not fitting:
+        return f"it asks for the answer; in a script, give it: --with {answer_form(asked)}"
+    if "--with=" not in command:
+        return ""
+    if len(fitting) == 1:
+        return "" if _choices(asked) else "put your own answer in place of this example"
+    return f"or with another answer: {', '.join(map(_quoted, fitting[1:]))}"
 
 
 def answer_form(asked: "Question") -> str:
@@ -107,8 +123,7 @@ def answer_form(asked: "Question") -> str:
 
 def _form(asked: "Question") -> str:
     schema = asked.schema
-    choices = schema.get("enum")
-    if isinstance(choices, list) and choices:
+    if choices := _choices(asked):
         shown = "|".join(map(_choice, choices[:_LONGEST]))
         return shown if len(shown) <= _LONGEST and shown.isprintable() else ANY_FORM
     kind = schema.get("type")
@@ -118,6 +133,11 @@ def _form(asked: "Question") -> str:
     spelt = json.dumps(value, ensure_ascii=False, default=str)
     fits = value and len(spelt) <= _LONGEST and spelt.isprintable()
     return spelt if fits and not asked.problems_with(json.loads(spelt)) else ANY_FORM
+
+
+def _choices(asked: "Question") -> list[Any]:
+    choices = asked.schema.get("enum")
+    return choices if isinstance(choices, list) else []
 
 
 def _choice(choice: Any) -> str:
@@ -146,13 +166,18 @@ def has_placeholder(command: str) -> bool:
     return f"--flow={PLACEHOLDER}" in command
 
 
-def explained(command: str, flow: str | None = None, source: str | None = None) -> str:
-    """A command; if it has a placeholder, with a comment that says what to put there."""
+def meaning(command: str, flow: str | None = None, source: str | None = None) -> str:
+    """What to put for the placeholder in a command; empty if it has none."""
     if not has_placeholder(command):
-        return command
+        return ""
     what = "the flow" if flow is None else f"flow {flow!r}"
     says = f"; {recorded(source)}" if source else ""
-    return one_line(f"{command}  # {PLACEHOLDER}: the module and name of {what}{says}")
+    return one_line(f"{PLACEHOLDER} is the module and name of {what}{says}")
+
+
+def led_by(lead: str, command: str, note: str = "") -> str:
+    """A sentence that ends with a command, and a note on it before: shells take no comments."""
+    return f"{lead.removesuffix(':')} ({note}): {command}" if note else f"{lead} {command}"
 
 
 def recorded(source: str) -> str:

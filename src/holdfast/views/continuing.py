@@ -12,7 +12,7 @@ from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import OF_CHILD, Status
 from holdfast.project import project_settings
 from holdfast.views import threads
-from holdfast.views.commands import PLACEHOLDER, Commands, explained
+from holdfast.views.commands import PLACEHOLDER, Commands, meaning
 from holdfast.views.rescue import Advice
 from holdfast.views.runs import doing
 
@@ -48,11 +48,12 @@ def after_an_answer(commands: Commands, cp: SyncCheckpointer, info: RunInfo) -> 
     if has_worker(cp, info.run_id):
         return None
     if is_for_workers(cp.core, info.run_id):
-        worker = explained(worker_command(commands), info.flow)
-        return Advice("no worker is alive to continue it; start one:", worker)
+        worker = worker_command(commands)
+        why = "no worker is alive to continue it; start one:"
+        return Advice(why, worker, meaning(worker, info.flow))
     source = source_of(cp, info.run_id)
-    resume = commands.resume(info.run_id, source=source, of=info.flow)
-    return Advice(f"{or_again(source)}continue with:", resume)
+    resume = commands.resume(info.run_id, source=source)
+    return Advice(f"{or_again(source)}continue with:", resume, meaning(resume, info.flow, source))
 
 
 def way_on(
@@ -71,15 +72,16 @@ def way_on(
     return f"continue it with: {again(name='retry') if failed else again()}"
 
 
-def then(commands: Commands, cp: SyncCheckpointer, info: RunInfo, run_id: str) -> str:
-    """What to say behind what was done: how to continue `run_id`, a run of the same flow as `info`.
+def then(commands: Commands, cp: SyncCheckpointer, info: RunInfo, run_id: str) -> Advice | None:
+    """How to continue `run_id`, a run of the same flow as `info`.
 
-    Nothing where only the reader's own program can: checkpoints without a flow, and LangGraph's.
+    None where only the reader's own program can: checkpoints without a flow, and LangGraph's.
     """
     if info.flow is None or info.flow == threads.FLOW:
-        return ""
-    resume = commands.resume(run_id, source=source_of(cp, info.run_id), of=info.flow)
-    return f"; continue with: {resume}"
+        return None
+    source = source_of(cp, info.run_id)
+    resume = commands.resume(run_id, source=source)
+    return Advice("continue with:", resume, meaning(resume, info.flow, source))
 
 
 def worker_command(commands: Commands, given: str | None = None) -> str:

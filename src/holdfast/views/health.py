@@ -23,7 +23,7 @@ from holdfast.store import PAGE
 from holdfast.stores._shared.access import risks
 from holdfast.urls import local_path
 from holdfast.views import runs, words
-from holdfast.views.commands import PLACEHOLDER, Commands, explained
+from holdfast.views.commands import PLACEHOLDER, Commands, led_by, meaning
 from holdfast.views.continuing import flow_options
 from holdfast.views.rescue import rescue
 from holdfast.views.spreading import Progress, check_all, number_of_runs, unseen
@@ -152,7 +152,7 @@ def _orphans(cp: SyncCheckpointer, how: Examination, index_wrong: bool) -> Itera
             "warning",
             f"{words.plural(len(undecided), 'run')} executed by processes on other "
             "machines, which may be dead",
-            f"Find out, and continue those that are, with: {_explained(recover, undecided)}",
+            _explained("Find out, and continue those that are, with:", recover, undecided),
             recover,
         )
     elif not dead:
@@ -168,8 +168,9 @@ def _orphans(cp: SyncCheckpointer, how: Examination, index_wrong: bool) -> Itera
             "warning",
             f"{words.plural(len(answered), 'run')} waited for an answer, now given: "
             f"{words.some(one.run_id for one in answered)}",
-            f"Start your program again, or continue {_them(answered)} with: "
-            f"{_explained(recover, answered)}",
+            _explained(
+                f"Start your program again, or continue {_them(answered)} with:", recover, answered
+            ),
             recover,
         )
 
@@ -178,10 +179,11 @@ def _them(found: Sequence[Orphan]) -> str:
     return "it" if len(found) == 1 else "them"
 
 
-def _explained(command: str, found: Sequence[Orphan]) -> str:
+def _explained(lead: str, command: str, found: Sequence[Orphan]) -> str:
     """A command that continues these runs, with what to put for its placeholder."""
     flows = {orphan.flow for orphan in found}
-    return explained(command, flows.pop() if len(flows) == 1 else None)
+    flow = flows.pop() if len(flows) == 1 else None
+    return led_by(lead, command, meaning(command, flow))
 
 
 def _unlisted(known: Collection[str], cp: SyncCheckpointer) -> Iterator[Orphan]:
@@ -194,13 +196,13 @@ def _unlisted(known: Collection[str], cp: SyncCheckpointer) -> Iterator[Orphan]:
 
 
 def _orphan(orphan: Orphan, how: Examination) -> Finding:
-    command = how.commands.resume(orphan.run_id, of=orphan.flow)
+    command = how.commands.resume(orphan.run_id)
     return Finding(
         "orphan",
         "error",
         f"{orphan.run_id} ({orphan.flow}): {runs.nobody(orphan.holder)}; its last entry was "
         f"recorded {words.ago(orphan.since)}",
-        f"Continue it with: {command}",
+        led_by("Continue it with:", command, meaning(command, orphan.flow)),
         command,
     )
 
@@ -221,8 +223,9 @@ def _grouped_orphans(
             "orphans",
             "error",
             f"{count} of {flow!r} {have} no living process: {words.some(one.run_id for one in found)}",
-            f"{first}Start your program again, or continue {_them(found)} with: "
-            f"{_explained(command, found)}",
+            _explained(
+                f"{first}Start your program again, or continue {_them(found)} with:", command, found
+            ),
             command,
         )
 
@@ -241,7 +244,7 @@ def _unattended(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
             "workers",
             "warning",
             f"{least}{words.plural(count, 'run')} of {flow!r} should be executed, and no worker is there",
-            f"Start one: {explained(start, flow)}",
+            led_by("Start one:", start, meaning(start, flow)),
             start,
         )
 
@@ -281,7 +284,7 @@ def _damage(cp: SyncCheckpointer, how: Examination) -> Iterator[Finding]:
         more = len(integrity.problems) - len(named)
         problems = "; ".join(map(str, named)) + (f"; and {more:,} more" if more else "")
         way = rescue(how.commands, cp, integrity)
-        yield Finding("damage", "error", problems, f"{way.why} {way.command}", way.command)
+        yield Finding("damage", "error", problems, str(way), way.command)
     if len(damaged) > _DAMAGED and not how.every:
         others = words.some(integrity.run_id for integrity in damaged[_DAMAGED:])
         every = how.commands.line("doctor", None, "--json")

@@ -7,13 +7,15 @@ from typing import Any
 
 from holdfast.checkpoint import RunInfo
 from holdfast.checkpointer import SyncCheckpointer
+from holdfast.codec.meta import Meta
 from holdfast.engine.people.inbox import questions
 from holdfast.engine.resume.activity import is_for_workers
+from holdfast.engine.resume.stops import resume_requested
 from holdfast.errors import CheckpointCorruptedError, HoldfastError, KeyMissingError
-from holdfast.model import Status
+from holdfast.model import Kind, Status
 from holdfast.operations.verifying import Integrity
 from holdfast.views import continuing, threads
-from holdfast.views.commands import Commands, explained
+from holdfast.views.commands import Commands, meaning, other_answers
 from holdfast.views.rescue import Advice, is_current_intact, rescue
 from holdfast.views.runs import nobody
 
@@ -34,6 +36,8 @@ def next_for(
     """
     if integrity is not None and not integrity.ok and not is_current_intact(cp, integrity):
         return rescue(commands, cp, integrity)
+    if info.status == Status.OPEN and (back := _rolled_back(commands, cp, info)):
+        return back
     if info.flow is None or info.flow == threads.FLOW:
         return None
     if info.status == Status.PAUSED and not facts.get("answered"):
@@ -53,6 +57,30 @@ def next_for(
     return None
 
 
+def _rolled_back(commands: Commands, cp: SyncCheckpointer, info: RunInfo) -> Advice | None:
+    """How a run goes on that was rolled back, or began as a fork; None if it is neither."""
+    try:
+        head, opening = cp.core.journals.head(info.run_id), cp.core.journals.opening(info.run_id)
+    except (CheckpointCorruptedError, KeyMissingError):
+        return None
+    if head is None or opening is None or resume_requested(cp.core, head) is not None:
+        return None
+    if head.kind == Kind.ROLLBACK:
+        why = "it was rolled back;"
+    elif info.flow not in (None, threads.FLOW) and Meta(opening).origin is not None:
+        why = "it was forked, and nobody has continued it yet;"
+    else:
+        return None
+    if info.flow == threads.FLOW:
+        return Advice(f"{why} its graph continues from this state", "")
+    if info.flow is None:
+        return Advice(f"{why} your program continues from this state when it loads it", "")
+    if opening.status == Status.SUBMITTED:
+        submit = commands.line("resume", info.run_id, "--submit")
+        return Advice(f"{why} have a worker continue it:", submit)
+    return _again(commands, cp, info, why)
+
+
 def _is_for_workers(cp: SyncCheckpointer, run_id: str) -> bool:
     try:
         return is_for_workers(cp.core, run_id)
@@ -65,8 +93,9 @@ def _again(
 ) -> Advice:
     """Continue the run: with its program, or with the command of this name."""
     source = continuing.source_of(cp, info.run_id)
-    command = commands.resume(info.run_id, (), source, of=info.flow, name=name)
-    return Advice(f"{why} {continuing.or_again(source)}continue it with:", command)
+    command = commands.resume(info.run_id, (), source, name=name)
+    lead = f"{why} {continuing.or_again(source)}continue it with:"
+    return Advice(lead, command, meaning(command, info.flow, source))
 
 
 def _left(holder: str | None) -> str:
@@ -80,8 +109,9 @@ def _for_workers(commands: Commands, cp: SyncCheckpointer, info: RunInfo) -> Adv
     """Start a worker, if none is alive."""
     if continuing.has_worker(cp, info.run_id):
         return None
-    worker = explained(continuing.worker_command(commands), info.flow)
-    return Advice("it waits for a worker, and none is alive; start one:", worker)
+    worker = continuing.worker_command(commands)
+    why = "it waits for a worker, and none is alive; start one:"
+    return Advice(why, worker, meaning(worker, info.flow))
 
 
 def _paused(
@@ -92,7 +122,8 @@ def _paused(
     except HoldfastError:  # `show` says what is damaged
         return None
     if asked:
-        return Advice("it waits for an answer:", commands.answer(info.run_id, asked))
+        command = commands.answer(info.run_id, asked)
+        return Advice("it waits for an answer:", command, other_answers(asked[0], command))
     if facts.get("due") is None:
         return _again(commands, cp, info, "it is paused;")
     return None

@@ -10,14 +10,18 @@ from holdfast.errors import CheckpointCorruptedError
 from holdfast.operations.forking import SAME, branch_off
 from holdfast.operations.reading import is_folded
 from holdfast.operations.verifying import Integrity
-from holdfast.views.commands import Commands
+from holdfast.views.commands import Commands, led_by
 
 
 class Advice(NamedTuple):
     """Why something is to be done, and the command that does it."""
 
     why: str
-    command: str
+    command: str  # empty where that is all
+    note: str = ""  # what to know about the command
+
+    def __str__(self) -> str:
+        return led_by(self.why, self.command, self.note).rstrip()
 
 
 def rescue(commands: Commands, cp: SyncCheckpointer, integrity: Integrity) -> Advice:
@@ -25,11 +29,11 @@ def rescue(commands: Commands, cp: SyncCheckpointer, integrity: Integrity) -> Ad
     run_id = integrity.run_id
     readable = ""
     if is_current_intact(cp, integrity):
+        why = "Its current state is intact, and no resume needs what is damaged."
         seqs = [str(problem.seq) for problem in integrity.problems if problem.seq is not None]
-        return Advice(
-            "Its current state is intact, and no resume needs what is damaged. To take it away:",
-            commands.line("delete", run_id, places=seqs[:1] or ["SEQ"]),
-        )
+        if not seqs:
+            return Advice(f"{why} To see it:", commands.line("verify", run_id))
+        return Advice(f"{why} To take it away:", commands.line("delete", run_id, places=seqs[:1]))
     with suppress(CheckpointCorruptedError):  # some damage hides the list
         for info in cp.iter_checkpoints(run_id):
             with suppress(CheckpointCorruptedError):
