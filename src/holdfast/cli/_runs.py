@@ -9,7 +9,7 @@ import click
 from holdfast.checkpoint import RunInfo
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
-from holdfast.cli._session import Session
+from holdfast.cli._session import Session, shown_commands
 from holdfast.codec import envelope
 from holdfast.codec.wrapping import SIGNED
 from holdfast.errors import HoldfastError
@@ -24,6 +24,7 @@ from holdfast.views.errors import NotFoundError
 _CANDIDATES: Final = 10
 _NEAR: Final = 300  # runs whose ids are compared with one that is wrong
 _ALIKE: Final = 3  # characters at the beginning of an id that are mostly right
+_DIGITS: Final = 18  # of a seq
 _COMPLETED: Final = 500  # runs that a shell is given to choose from
 
 
@@ -48,24 +49,74 @@ def find_run(cp: SyncCheckpointer, text: str, *, threads: bool = False) -> RunIn
     """The run of this id, or the one run whose id begins with it.
 
     Child runs and subgraphs don't make their parent ambiguous. With `threads`, if there is no such
-    run, it is the newest run of the thread of that id.
+    run, it is the newest run of the thread of that id. Of a checkpoint, given as RUN@SEQ, it is
+    said which command takes one.
     """
+    info, seq = run_or_checkpoint(cp, text, threads=threads)
+    if seq is not None:
+        raise click.UsageError(_takes_a_run(info.run_id, seq))
+    return info
+
+
+def run_or_checkpoint(
+    cp: SyncCheckpointer, text: str, *, threads: bool = False
+) -> tuple[RunInfo, str | None]:
+    """As `find_run`; or the run and the seq of a checkpoint that is given as RUN@SEQ."""
+    info = _find(cp, text, threads)
+    if info is not None:
+        return info, None
+    run, _, seq = text.rpartition("@")
+    if run and seq.isascii() and seq.isdigit() and len(seq) <= _DIGITS:
+        info = _find(cp, run, threads)
+        if info is not None:
+            return info, seq
+    raise NotFoundError(
+        f"there is no run {text!r} in {_show.clean(cp.store.url)}{_meant(cp, text)}"
+    )
+
+
+def named_checkpoint(cp: SyncCheckpointer, run: str, where: str | None) -> tuple[RunInfo, str]:
+    """The run, and which of its checkpoints is meant: given as RUN WHERE, or as RUN@SEQ."""
+    info, seq = run_or_checkpoint(cp, run)
+    given = [one for one in (seq, where) if one is not None]
+    if len(given) != 1:
+        raise click.UsageError(
+            f"name one checkpoint of {_show.clean(info.run_id)}: its seq, or a step"
+        )
+    return info, given[0]
+
+
+def _takes_a_run(run: str, seq: str) -> str:
+    """What to do instead, where a checkpoint was named, and a run is wanted."""
+    context, commands = click.get_current_context(), shown_commands()
+    show = commands.line("show", f"{run}@{seq}")
+    told = f"'{_show.clean(run)}@{seq}' is a checkpoint"
+    match context.command.name:
+        case "verify" | "export" as name:
+            whole = commands.line(name, run)
+            return f"{told}; for its whole run: {whole}; to see its state: {show}"
+        case "resume" | "retry":
+            back = commands.line("rollback", run, places=[seq])
+            fork = commands.line("fork", run, "--at", seq)
+            return f"{told}; go back to it first: {back}; or begin a new run there: {fork}"
+        case "forget":
+            return f"{told}; to delete it alone: {commands.line('delete', run, places=[seq])}"
+    return f"{told}, and a run is wanted: {_show.clean(run)}; to see the checkpoint: {show}"
+
+
+def _find(cp: SyncCheckpointer, text: str, threads: bool) -> RunInfo | None:
     exact = cp.run(text)
     if exact is not None:
         return exact
     found = _outermost(cp, cp.iter_runs(prefix=text), _CANDIDATES + 1)
     if not found and threads and (members := cp.thread(text)):
         return members[0]
-    if not found:
-        raise NotFoundError(
-            f"there is no run {text!r} in {_show.clean(cp.store.url)}{_meant(cp, text)}"
-        )
     if len(found) > 1:
         names = [_show.clean(run.run_id) for run in found[:_CANDIDATES]]
         more = ["…"] if len(found) > _CANDIDATES else []
         listed = "".join(f"\n  {name}" for name in [*names, *more])
         raise click.UsageError(f"{text!r} could be any of these runs; give more of the id:{listed}")
-    return found[0]
+    return found[0] if found else None
 
 
 def _meant(cp: SyncCheckpointer, text: str) -> str:

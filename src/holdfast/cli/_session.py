@@ -37,6 +37,7 @@ def _debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.call_on_close(lambda: os.environ.pop(FULL, None))
 
 
+_SESSION: Final = "holdfast.session"  # where a command finds its own
 OWNER: Final = "HOLDFAST_OWNER"
 """The environment's owner: commands see and change only the runs of this one."""
 
@@ -77,7 +78,9 @@ def as_command(*examples: str) -> Callable[[Callable[..., None]], Command]:
             trusted: tuple[str, ...],
             **arguments: Any,
         ) -> None:
-            fn(Session(store, as_json, Keys(key_file, key_store, sign_key, trusted)), **arguments)
+            session = Session(store, as_json, Keys(key_file, key_store, sign_key, trusted))
+            click.get_current_context().meta[_SESSION] = session
+            fn(session, **arguments)
 
         name = fn.__module__.rpartition(".")[2].rstrip("_").replace("_", "-")
         made = click.command(name, cls=Command)(run)
@@ -86,6 +89,12 @@ def as_command(*examples: str) -> Callable[[Callable[..., None]], Command]:
         return made
 
     return make
+
+
+def shown_commands() -> Commands:
+    """Commands on the store of the command that is called, to be shown."""
+    session = click.get_current_context().meta.get(_SESSION)
+    return session.commands if isinstance(session, Session) else Commands()
 
 
 class Session:

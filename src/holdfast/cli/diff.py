@@ -4,7 +4,7 @@ import click
 
 from holdfast.cli import _show
 from holdfast.cli._options import option
-from holdfast.cli._runs import find_place, find_run, run_argument
+from holdfast.cli._runs import find_place, run_argument, run_or_checkpoint
 from holdfast.cli._session import Session, as_command
 from holdfast.errors import CheckpointNotFoundError
 from holdfast.views.comparing import compare
@@ -14,22 +14,26 @@ _COLOURS = {"add": "green", "remove": "red", "replace": "yellow"}
 
 @as_command(
     "holdfast diff nightly 3 7",
-    "holdfast diff nightly fetch nightly-fork@4",
+    "holdfast diff nightly@3 nightly-fork@4",
     "holdfast diff nightly 3 7 --patch",
 )
 @run_argument()
 @click.argument("a")
-@click.argument("b")
+@click.argument("b", required=False, metavar="B")
 @option("--patch", "A JSON Patch (RFC 6902) that turns A into B.")
-def command(session: Session, run: str, a: str, b: str, patch: bool) -> None:
+def command(session: Session, run: str, a: str, b: str | None, patch: bool) -> None:
     """Show how the state at B differs from the state at A.
 
     Each is a seq of RUN, a checkpoint of any run as RUN@SEQ, or a step: its newest checkpoint.
+    RUN@SEQ instead of RUN and A is enough.
     Of a thread of LangGraph's, the values of its channels are compared, message by message.
     """
     with session.opened() as cp:
-        info = find_run(cp, run)
-        places = [find_place(cp, info.run_id, where) for where in (a, b)]
+        info, seq = run_or_checkpoint(cp, run)
+        given = [one for one in (seq, a, b) if one is not None]
+        if len(given) != 2:
+            raise click.UsageError("name two checkpoints: RUN A B, or RUN@SEQ B")
+        places = [find_place(cp, info.run_id, where) for where in given]
         try:
             found = compare(cp, info, *places)
         except CheckpointNotFoundError as error:

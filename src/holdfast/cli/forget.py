@@ -8,7 +8,7 @@ import click
 
 from holdfast.cli import _show
 from holdfast.cli._options import dry_run, option
-from holdfast.cli._runs import run_argument
+from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.errors import HoldfastError
 from holdfast.operations.forget_record import unfinished
@@ -69,6 +69,8 @@ def command(
         forget = partial(cp.forget, run_id=run, owner=owner, thread_id=thread_id)
         doomed = forget(force=force or dry_run, dry_run=True)
         if run is not None and not doomed.runs and unfinished(cp.core, "run", run) is None:
+            if "@" in run:
+                find_run(cp, run)  # if it is a checkpoint, the error says so
             raise NotFoundError(f"there is no run {run!r} in {_show.clean(cp.store.url)}")
         if doomed.runs and not dry_run and not yes:
             session.confirm(f"Delete {words.plural(len(doomed.runs), 'run')} permanently?")

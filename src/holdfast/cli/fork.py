@@ -10,7 +10,7 @@ from holdfast.cli import _flows, _options, _show
 from holdfast.cli._exits import FailedError
 from holdfast.cli._options import option, parse_pair
 from holdfast.cli._outcome import say_then
-from holdfast.cli._runs import find_place, find_run, run_argument
+from holdfast.cli._runs import find_place, run_argument, run_or_checkpoint
 from holdfast.cli._session import Session, as_command
 from holdfast.codec import readable
 from holdfast.errors import HoldfastError
@@ -44,7 +44,7 @@ def command(
 ) -> None:
     """Begin a new run from a checkpoint of RUN, with its state or an edited one.
 
-    RUN itself does not change. The new run keeps its flow, thread and owner; resume it to continue.
+    RUN@SEQ names the checkpoint, too. RUN itself does not change. The new run keeps its flow, thread and owner; resume it to continue.
     The state of a workflow has the results of its steps, by step: remove a step and all after it
     to run them again. A thread of LangGraph's is copied up to the checkpoint, as a new thread that
     its graph continues.
@@ -52,7 +52,10 @@ def command(
     if edit and not session.interactive:
         raise click.UsageError("there is no terminal to edit on; change the state with --set")
     with session.opened() as cp:
-        info = find_run(cp, run)
+        info, seq = run_or_checkpoint(cp, run)
+        if seq is not None and where is not None:
+            raise click.UsageError(f"give either {_show.clean(run)} or --at, not both")
+        where = where if seq is None else seq
         origin = info.run_id
         place = None if where is None else find_place(cp, origin, where)
         changed: dict[str, Any] = {}

@@ -6,7 +6,7 @@ import click
 
 from holdfast.cli import _options, _show
 from holdfast.cli._outcome import say_then
-from holdfast.cli._runs import find_place, find_run, run_argument
+from holdfast.cli._runs import find_place, named_checkpoint, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.people.going_back import rollback_unheld
 from holdfast.views import continuing, threads
@@ -14,12 +14,12 @@ from holdfast.views import continuing, threads
 
 @as_command("holdfast rollback nightly-31 4", "holdfast rollback nightly-31 transform --json")
 @run_argument()
-@click.argument("where")
+@click.argument("where", required=False, metavar="WHERE")
 @_options.by
-def command(session: Session, run: str, where: str, by: str | None) -> None:
+def command(session: Session, run: str, where: str | None, by: str | None) -> None:
     """Make an earlier checkpoint of RUN the current one; resume the run to continue from there.
 
-    WHERE is a seq, RUN@SEQ, or a step: its newest checkpoint. Later checkpoints stay in the
+    WHERE is a seq, RUN@SEQ, or a step: its newest checkpoint. RUN@SEQ alone is enough. Later checkpoints stay in the
     history, and you can roll back to them. The effects of steps are not undone. A run that a living
     process executes is refused: pause it first.
 
@@ -27,7 +27,7 @@ def command(session: Session, run: str, where: str, by: str | None) -> None:
     are listed, each with the command that puts it back.
     """
     with session.opened() as cp:
-        info = find_run(cp, run)
+        info, where = named_checkpoint(cp, run, where)
         run_id = info.run_id
         place = find_place(cp, run_id, where)
         found, _ = cp.core.drive(rollback_unheld(cp.core, run_id, place, by=by))

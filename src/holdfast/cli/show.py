@@ -13,10 +13,11 @@ from holdfast.cli._drawing import Text
 from holdfast.cli._exits import FailedError
 from holdfast.cli._options import option
 from holdfast.cli._outcome import draw_advice, draw_claims, draw_outcome, draw_value
-from holdfast.cli._runs import find_place, find_run, run_argument
+from holdfast.cli._runs import find_place, run_argument, run_or_checkpoint
 from holdfast.cli._session import Session, as_command
 from holdfast.cli._steps import draw_step
 from holdfast.engine.working.listing import doing_now
+from holdfast.errors import CheckpointNotFoundError
 from holdfast.model import OF_CHILD, Status
 from holdfast.operations.timeline import Moment
 from holdfast.views import words
@@ -41,7 +42,7 @@ _BAR: Final = 10
 
 @as_command(
     "holdfast show 3f2",
-    "holdfast show nightly --at 7 --full",
+    "holdfast show nightly@7 --full",
     "holdfast show nightly --step charge_card",
     "holdfast show nightly --json | jq .state",
 )
@@ -53,7 +54,8 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
     """Show RUN: its inputs, its timeline, its result or what it failed with, what it claims, its
     child runs and its state, and what to do next.
 
-    Its status is shown as by `holdfast runs`. RUN may also be a thread: its newest run is shown.
+    Its status is shown as by `holdfast runs`. RUN@SEQ is RUN with its state at that checkpoint, as
+    with --at. RUN may also be a thread: its newest run is shown.
     Of a thread of LangGraph's, the messages and the values of its channels are shown.
     Entries that are damaged are marked; in a run of more than 5,000 entries, only those that are
     missing or can't be read, as long as its state can be loaded: `holdfast verify` finds the rest.
@@ -61,7 +63,10 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
     shown, or the one that was recorded at the seq that --at names.
     """
     with session.opened() as cp:
-        info = find_run(cp, run, threads=True)
+        info, seq = run_or_checkpoint(cp, run, threads=True)
+        if seq is not None and where is not None:
+            raise click.UsageError(f"give either {_show.clean(run)} or --at, not both")
+        where = where if seq is None else seq
         if step is not None:
             at = None if where is None else _seq_of(where)
             detail = detail_of(cp, info, steps_of(cp, info), step, at)
@@ -70,7 +75,11 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
                 raise FailedError(_show.clean(detail.damage))
             return
         place = None if where is None else find_place(cp, info.run_id, where)
-        found = show(cp, info, place)
+        try:
+            found = show(cp, info, place)
+        except CheckpointNotFoundError as error:
+            error.add_note(f"see them with: {session.commands.line('show', info.run_id)}")
+            raise
         told = outcome_of(cp, info, found.moments)
         claimed = claims(cp, info.run_id)
         advice = (

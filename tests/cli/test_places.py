@@ -1,0 +1,71 @@
+"""Checkpoints that are named as RUN@SEQ, in every command."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+import holdfast as hf
+from holdfast.cli._exits import Exit
+from tests.cli.conftest import Cli
+
+
+def test_show_takes_a_checkpoint_as_run_at_seq(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    assert cli("show", "plain-run@2").out == cli("show", "plain-run", "--at", "2").out
+    assert "state at plain-run@2\n" in cli("show", "plain@2").out, "the id may be shortened"
+    assert cli("show", "plain-run@2", "--json").json["state"]["n"] == 1
+    assert cli("show", "plain-run@2", "--step", "s1").out.startswith("s1  completed")
+    assert cli("show", "plain-run@2", "--at", "3").code == Exit.USAGE
+    missing = cli("show", "plain-run@77")
+    assert missing.code == Exit.NOT_FOUND
+    assert "see them with: holdfast show plain-run\n" in missing.err
+    assert "there is no run 'other@2'" in cli("show", "other@2").err
+
+
+def test_a_run_whose_id_looks_like_a_checkpoint_is_that_run(
+    cli: Cli, plain: hf.SyncCheckpointer
+) -> None:
+    plain.save("plain-run@2", {"n": "other"})
+    assert cli("show", "plain-run@2", "--json").json["state"] == {"n": "other"}
+    assert cli("show", "plain-run@3", "--json").json["state"]["n"] == 2
+
+
+def test_diff_fork_rollback_and_delete_take_a_checkpoint_alone(
+    cli: Cli, plain: hf.SyncCheckpointer
+) -> None:
+    same = cli("diff", "plain-run", "2", "3").out
+    assert cli("diff", "plain-run@2", "plain-run@3").out == same
+    assert cli("diff", "plain-run@2", "3").out == same
+    assert cli("diff", "plain-run", "2").code == Exit.USAGE
+    assert cli("fork", "plain-run@2", "--json").json["origin"] == "plain-run@2"
+    assert cli("fork", "plain-run@2", "--at", "3").code == Exit.USAGE
+    assert cli("rollback", "plain-run@3", "--json").json["checkpoint_id"] == "plain-run@3"
+    assert cli("rollback", "plain-run").code == Exit.USAGE
+    assert cli("rollback", "plain-run@3", "2").code == Exit.USAGE
+    assert cli("delete", "plain-run@4", "--yes").out == "plain-run@4 deleted\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "hints"),
+    [
+        (["verify"], ["verify plain-run", "show plain-run@2"]),
+        (["verify", "--chain"], ["verify plain-run", "show plain-run@2"]),
+        (["export"], ["export plain-run", "show plain-run@2"]),
+        (["resume"], ["rollback plain-run 2", "fork plain-run --at 2"]),
+        (["questions"], ["show plain-run@2"]),
+        (["watch"], ["show plain-run@2"]),
+        (["forget", "--yes"], ["delete plain-run 2"]),
+    ],
+)
+def test_where_a_run_is_wanted_the_error_says_the_command_for_a_checkpoint(
+    cli: Cli, plain: hf.SyncCheckpointer, command: list[str], hints: list[str]
+) -> None:
+    done = cli(*command, "plain-run@2")
+    assert done.code == Exit.USAGE
+    assert "'plain-run@2' is a checkpoint" in done.err
+    said = done.err.partition("Error: ")[2].strip().split("holdfast ")[1:]
+    assert [hint.split(";")[0].strip() for hint in said] == hints
+    for hint in hints:
+        yes = ["--yes"] if hint.startswith("delete") else []
+        assert cli(*shlex.split(hint), *yes).code == 0, hint
