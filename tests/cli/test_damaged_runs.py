@@ -158,6 +158,21 @@ def test_doctor_finds_an_orphan_that_the_index_takes_for_finished(cli: Cli) -> N
     assert "t3" in cli("doctor", "--repair", DB).out, "and the index knows it then"
 
 
+def test_doctor_goes_on_behind_the_damaged_beginning_of_a_run_that_waits_for_a_worker(
+    cli: Cli,
+) -> None:
+    cli("submit", "jobs:anything", "--run-id", "r", DB)
+    assert cli("resume", "r", "--flow", "jobs:anything", DB).code == Exit.PAUSED
+    assert cli("answer", "r", "--with", "3", DB).code == 0
+    with closing(sqlite3.connect("runs.db")) as db, db:
+        db.execute("UPDATE holdfast_entries SET status = 'forged' WHERE run = 'r' AND seq = 0")
+    done = cli("doctor", DB)
+    assert done.code == Exit.FAILED
+    assert "✗ damage: r@0: " in done.out
+    assert "! workers: 1 run of 'anything' should be executed, and no worker is there" in done.out
+    assert "size: 1 run" in done.out, "it looks at everything"
+
+
 def test_damage_at_the_beginning_advises_no_rollback() -> None:
     error = hf.CheckpointCorruptedError("a-1", 0, "it is cut short")
     assert "rollback" not in str(error)
