@@ -52,7 +52,7 @@ def test_a_claim_of_another_host_names_the_command_that_asks_it(cli: Cli) -> Non
     claim("gpu-1")
     here = cli("verify", "train")
     assert here.code == Exit.FAILED
-    assert "train  inconclusive" in here.out
+    assert "train  intact, but a claim is inconclusive\n" in here.out
     assert "only on gpu-1" in here.out
     assert "`holdfast verify --worker`" in here.out
     asked = cli("verify", "train", "--worker", "--within", "60")

@@ -84,7 +84,7 @@ def test_a_file_elsewhere_is_looked_at_only_if_its_directory_is_given(
     _claim(file_evidence(elsewhere))
     refused = cli("verify")
     assert refused.code == Exit.FAILED
-    assert "task  not checked" in refused.out
+    assert "task  intact, but a claim was not checked\n" in refused.out
     assert f"{elsewhere} can't be checked here" in refused.out
     assert "--root DIR allows it" in refused.out
     assert cli("verify", "--root", "../data").code == 0

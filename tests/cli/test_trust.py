@@ -40,7 +40,7 @@ def test_evidence_is_checked_as_it_is_now(cli: Cli) -> None:
     Path("out.txt").write_text("something else")
     failed = cli("verify")
     assert failed.code == Exit.FAILED
-    assert "claims  failed" in failed.out
+    assert "claims  intact, but a claim is false\n" in failed.out
     assert "out.txt" in failed.out
     assert cli("verify", "--no-evidence").code == 0
     assert cli("verify", "etl").code == 0
@@ -103,10 +103,10 @@ def test_evidence_that_is_out_of_reach_is_not_checked_and_nothing_is_noted_of_it
     _claim()
     done = cli("verify")
     assert done.code == Exit.FAILED
-    assert "task  not checked" in done.out
+    assert "task  intact, but a claim was not checked\n" in done.out
     assert "the connection 'main'" in done.out
     assert "--connection NAME=URL" in done.out
-    assert done.out.endswith("1 run: 1 not checked\n")
+    assert done.out.endswith("1 run: 1 intact (but a claim was not checked)\n")
     assert _noted() == {"out.txt is unchanged": "verified", "the order is there": "pending"}
     fine = cli("verify", "--connection", "main=orders.db", "--json")
     assert (fine.code, fine.json["verdicts"]) == (0, {"verified": 1})
@@ -297,3 +297,18 @@ def test_a_completed_run_whose_claims_are_false_says_how_to_execute_those_steps_
     hint = shlex.split(shown.splitlines()[-2])
     assert cli(*hint[1:-1], "--flow=jobs:claims").code == 0
     assert Path("out.txt").exists()
+
+
+def test_a_false_claim_is_told_from_a_run_that_failed(cli: Cli) -> None:
+    cli("run", "jobs:claims", "--run-id", "claims")
+    Path("out.txt").unlink()
+    for done in (cli("verify", "claims"), cli("verify")):
+        assert done.code == Exit.FAILED
+        assert "claims  intact, but a claim is false\n" in done.out
+        assert "failed" not in done.out
+    named = cli("verify", "claims")
+    assert "  the run itself is completed\n" in named.out
+    assert cli("verify", "claims", "--json").json["verdicts"] == {"failed": 1}
+    shown = cli("show", "claims").out
+    assert "\nevidence  1 found false\n" in shown
+    assert "failed" not in shown

@@ -240,8 +240,8 @@ def test_claims_are_verified_on_request_and_who_asked_is_recorded(
     assert began.status_code == 200
     wait_until(lambda: "aria-busy" not in client.get(f"/runs/{claiming}/evidence").text)
     over = tab(client, claiming, "evidence")
-    assert "1 failed" in over
-    assert "Failed" in over
+    assert "1 found false" in over
+    assert "Intact, but a claim is false" in over
     assert "ann" in over.partition('class="checks"')[2]
 
 
@@ -267,7 +267,7 @@ def test_whoever_is_shown_the_outcome_of_a_check_is_shown_the_claims_after_it(
     monkeypatch.setattr(verifying, "check", check_then_tell)
     client.headers["hx-request"] = "true"
     shown = client.post(f"/runs/{claiming}/verify").text
-    assert ("aria-busy" in shown) != ("1 failed" in shown)
+    assert ("aria-busy" in shown) != ("1 found false" in shown)
 
 
 def test_a_read_only_page_checks_claims_and_records_nothing(
@@ -284,7 +284,7 @@ def test_a_read_only_page_checks_claims_and_records_nothing(
     wait_until(lambda: "aria-busy" not in client.get(f"/runs/{claiming}/evidence").text)
     over = tab(client, claiming, "evidence")
     assert "checked, not recorded" in over
-    assert "1 failed" not in over
+    assert "1 found false" not in over
 
 
 def test_forks_are_a_tree_and_say_where_they_began(

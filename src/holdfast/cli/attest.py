@@ -17,6 +17,7 @@ from holdfast.operations.attesting import Attested, check_attestation
 from holdfast.operations.private_files import replacing
 from holdfast.operations.retention import archive_name
 from holdfast.views import threads, words
+from holdfast.views.claims import said
 
 
 @as_command(
@@ -99,8 +100,8 @@ def _draw(found: list[Attested]) -> None:
     for one in found:
         _show.say(f"{one.run_id}  signed by {', '.join(one.signed_by)}", "bold")
         counts = Counter(claim["verdict"]["status"] for claim in _in_force(one))
-        said = ", ".join(f"{count:,} {status}" for status, count in sorted(counts.items()))
-        _show.say(f"  claims in force: {said or 'none'}")
+        told = ", ".join(f"{count:,} {said(status)}" for status, count in sorted(counts.items()))
+        _show.say(f"  claims in force: {told or 'none'}")
         rows = [(digest, name) for name, digest in one.subjects.items()]
         _show.table(("SHA-256", "SUBJECT"), rows)
 

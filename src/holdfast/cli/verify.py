@@ -1,6 +1,7 @@
 """`holdfast verify`: check stored bytes, and claims about the world."""
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import timedelta
 
 import click
@@ -18,6 +19,7 @@ from holdfast.engine.voting.rows import LONGEST
 from holdfast.evidence import EvidenceVerifier
 from holdfast.operations.verifying import Checked
 from holdfast.views import receipts, words
+from holdfast.views.runs import doing
 from holdfast.views.spreading import check_all, number_of_runs, side_by_side
 from holdfast.views.verifying import (
     FINE,
@@ -98,9 +100,10 @@ def command(
     in its place: --anchor finds that, with what `holdfast anchor` wrote elsewhere. It compares
     digests; give both options to have all of it proved.
 
-    A run is "verified" if all claims up to its current checkpoint are true now, "intact, nothing
-    claimed" if it claims nothing (--json: "unverified"), and "not checked" if a claim can't be
-    checked here. Anyone may have written a claim: only files in the current directory and the
+    A verdict is about the record of a run and its claims, not about its status. It is "verified" if
+    all claims up to the current checkpoint are true now, "intact, nothing claimed" if there are
+    none (--json: "unverified"), "intact, but a claim is false" (--json: "failed"), and "not
+    checked" if a claim can't be checked here. Anyone may have written a claim: only files in the current directory and the
     project's are looked at, unless you allow more with --root, --host or --connection, or with
     roots and hosts under [tool.holdfast] in pyproject.toml; and types of your program's own are
     unknown here. Exits with 1 if a run is damaged, or if its evidence fails, is inconclusive or was
@@ -147,7 +150,9 @@ def _check_runs(
 ) -> None:
     """Check the bytes of these runs, or of all, and their claims. Exits with 1 on problems."""
     with session.opened() as cp:
-        names = [find_run(cp, run).run_id for run in runs]
+        named = [find_run(cp, run) for run in runs]
+        names = [info.run_id for info in named]
+        statuses = {info.run_id: doing(cp, info)[0] for info in named}
         found = side_by_side(
             lambda checked: judge(cp, checked, verifier=verifier, asking=asking),
             map(Checked, map(cp.verify, names)) if runs else check_all(cp, workers=workers),
@@ -163,7 +168,7 @@ def _check_runs(
                 if session.json or runs or report.verdict not in FINE:
                     reports.append(report)
                 advance()
-    session.show(document(reports), lambda: _draw(reports, verdicts, one=bool(runs)))
+    session.show(document(reports), lambda: _draw(reports, verdicts, statuses))
     if not are_fine(verdicts):
         raise SystemExit(Exit.FAILED)
 
@@ -201,7 +206,9 @@ def _worded(verdict: str) -> Text:
     return _show.cell(said(verdict), _show.style_of(style))
 
 
-def _draw(reports: list[Report], verdicts: Counter[str], *, one: bool) -> None:
+def _draw(reports: list[Report], verdicts: Counter[str], statuses: Mapping[str, str]) -> None:
+    """What was found; of the runs that were named, whose status is given, with its details."""
+    one = bool(statuses)
     for report in reports:
         if report.verdict in FINE and not one:
             continue
@@ -211,6 +218,7 @@ def _draw(reports: list[Report], verdicts: Counter[str], *, one: bool) -> None:
             _show.explain(_show.cell(f"  {reason}"), indent=2)
         if one:
             found = report.integrity
+            _show.say(f"  the run itself is {statuses[report.run_id]}")
             _show.say(
                 f"  {words.plural(found.entries, 'entry')}: {found.proved:,} proved by "
                 f"the chain, {found.rewritten:,} rewritten since, {found.deleted:,} deleted"

@@ -99,7 +99,9 @@ class Claims(NamedTuple):
 
 def said(status: str) -> str:
     """The status of a claim, in words."""
-    return NOT_CHECKED if status == VerificationStatus.PENDING else status
+    if status == VerificationStatus.PENDING:
+        return NOT_CHECKED
+    return "found false" if status == VerificationStatus.FAILED else status
 
 
 NONE: Final = Claims([], [], {}, 0, False)

@@ -18,7 +18,13 @@ FINE: Final = ("verified", "unverified", "ok")
 
 NO_CLAIMS: Final = "unverified"
 _UNCHECKED: Final = "not checked"
-_SAID: Final = {NO_CLAIMS: "intact, nothing claimed"}  # to people, who else take it for a problem
+_SAID: Final = {  # to people, who else take "failed" for the status of the run
+    NO_CLAIMS: "intact, nothing claimed",
+    "failed": "intact, but a claim is false",
+    "inconclusive": "intact, but a claim is inconclusive",
+    "disputed": "intact, but a claim is disputed",
+    _UNCHECKED: "intact, but a claim was not checked",
+}
 
 
 class Report(NamedTuple):

@@ -86,7 +86,7 @@ def test_claims_are_verified_and_the_outcome_appears(
     page = visit(run_path("order-8841", tab="evidence"), of=served)
     page.get_by_role("button", name="Verify now").click()
     # The files were written in another directory, which this server may not look at.
-    expect(page.locator(".outcome")).to_contain_text("Inconclusive")
+    expect(page.locator(".outcome")).to_contain_text("Intact, but a claim is inconclusive")
     expect(page.locator(".claim").first).to_contain_text("inconclusive")
     expect(page.get_by_role("button", name="Verify now")).to_be_visible()
 
@@ -114,7 +114,7 @@ def test_a_late_answer_does_not_hide_that_claims_are_verified(
     route, answer = late[0]
     with suppress(Error):  # nobody waits for it any more
         route.fulfill(response=answer)
-    expect(page.locator(".outcome")).to_contain_text("Inconclusive")
+    expect(page.locator(".outcome")).to_contain_text("Intact, but a claim is inconclusive")
 
 
 def test_a_fork_leads_to_what_it_does_otherwise(visit: Visits) -> None:

@@ -26,7 +26,7 @@ def render(site: Site, run: ShownRun) -> dict[str, Any]:
 def badge(site: Site, run: ShownRun) -> Badge | None:
     """How many claims were found false when the run was last checked."""
     failed = claims.failing(site.cp, run.run_id)
-    return Badge(f"{failed:,} failed", "bad") if failed else None
+    return Badge(f"{failed:,} false", "bad") if failed else None
 
 
 def evidence(request: Request) -> Response:
