@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 from holdfast.checkpoint import to_micros
@@ -37,6 +39,9 @@ class Gaps:
                 self._add(one)
         for spell in steps.spells:
             self._held.append(Span(spell.start, _EVER if spell.end is None else spell.end))
+        self._busy, self._resting, self._held = map(
+            _merged, (self._busy, self._resting, self._held)
+        )
 
     def _add(self, one: Execution) -> None:
         if not one.tried and one.start is not None and one.end is not None:
@@ -87,14 +92,22 @@ def _seconds(spans: Iterable[Span]) -> float:
     return sum(span.end - span.start for span in spans) / 1e6
 
 
-def _without(spans: Iterable[Span], taken: Iterable[Span]) -> Iterator[Span]:
-    """The parts of these spans, in order, in none of those that are taken."""
-    others = sorted(taken)
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    """The same times, in order, as spans of which no two overlap."""
+    merged: list[Span] = []
+    for span in sorted(spans):
+        if merged and span.start <= merged[-1].end:
+            merged[-1] = Span(merged[-1].start, max(merged[-1].end, span.end))
+        else:
+            merged.append(span)
+    return merged
+
+
+def _without(spans: Iterable[Span], merged: list[Span]) -> Iterator[Span]:
+    """The parts of these spans, in order, in none of those that are merged."""
     for start, end in spans:
         at = start
-        for other in others:
-            if other.end <= at:
-                continue
+        for other in islice(merged, bisect_right(merged, at, key=lambda span: span.end), None):
             if other.start >= end:
                 break
             if other.start > at:
