@@ -197,6 +197,7 @@ def test_every_async_verb_has_a_blocking_twin_and_shows_its_options() -> None:
     for verb in verbs:
         shown, twin = (inspect.signature(getattr(hf.Engine, n)) for n in (verb, f"{verb}_sync"))
         assert shown.parameters.keys() == twin.parameters.keys()
+        assert "Async" not in str(twin.return_annotation)
     for verb in ("run", "start", "stream", "resume"):
         names = inspect.signature(getattr(hf.Engine, verb)).parameters
         assert {"trust", "take_over", "wait", "timeout", "durability", "strict"} <= names.keys()

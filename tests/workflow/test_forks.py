@@ -7,7 +7,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.events import RollbackStarted, StepRetrying, StepStarted
-from holdfast.workflow import ask, step, workflow
+from holdfast.workflow import ask, sleep, step, workflow
 from tests.workflow.support import Calls, Flow, collect, of, recorded, stop_at
 
 calls = Calls()
@@ -391,3 +391,29 @@ def test_going_back_keeps_a_failure_that_the_flow_handled(engine: hf.Engine, aga
 
     asyncio.run(main())
     assert calls.take() == (["twice", "last"] if again else ["last"])
+
+
+def test_a_fork_behind_a_retry_and_a_sleep_waits_for_nobody(store: hf.Store) -> None:
+    """When its steps were due is the past of another run."""
+
+    @workflow("late")
+    def late() -> Flow:
+        yield step("a").python(once_more).retry(2, backoff=0.001)
+        yield sleep(0.001)
+        return (yield step("b").python(work, args=("b", 2)))
+
+    def once_more() -> int:
+        calls("a")
+        if calls.count("a") == 1:
+            raise ConnectionError
+        return 1
+
+    async def main() -> None:
+        cp = hf.Checkpointer(store)
+        await hf.Engine(cp).run(late(), run_id="r")
+        for name in ("a", "b"):
+            seq = await seq_of(cp, "r", name)
+            fork = await cp.fork("r", seq=seq, run_id=f"behind {name}")
+            assert (await cp.run(fork.run_id)).due_at is None  # type: ignore[union-attr]
+
+    asyncio.run(main())

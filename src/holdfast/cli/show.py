@@ -205,7 +205,7 @@ def _draw_summary(
 def _draw_timeline(moments: Sequence[Moment], count: int, gaps: Gaps) -> None:
     if len(moments) < count:
         _show.say(f"… {count - len(moments):,} earlier; see them with --full", "dim")
-    longest = max((gaps.took(moment) or 0.0 for moment in moments), default=0.0)
+    longest = max((moment.took or 0.0 for moment in moments), default=0.0)
     rows: list[tuple[Any, ...]] = []
     before: Moment | None = None
     for moment in moments:
@@ -213,14 +213,14 @@ def _draw_timeline(moments: Sequence[Moment], count: int, gaps: Gaps) -> None:
         if told:
             rows.append(("", "", _show.cell(f"· {told}", "dim"), "", "", ""))
         shown = moment._replace(note="") if is_told(moment, before) else moment
-        rows.append(_row(shown, gaps.took(moment), longest))
+        rows.append(_row(shown, longest))
         before = moment
     _show.table(("SEQ", "TIME", "WHAT", "TOOK", "", "NOTE"), rows, right=("SEQ", "TOOK"))
 
 
-def _row(moment: Moment, seconds: float | None, longest: float) -> tuple[Any, ...]:
-    took = "" if seconds is None else words.span(seconds)
-    bar = "━" * max(1, round(_BAR * seconds / longest)) if seconds and longest else ""
+def _row(moment: Moment, longest: float) -> tuple[Any, ...]:
+    took = "" if moment.took is None else words.span(moment.took)
+    bar = "━" * max(1, round(_BAR * moment.took / longest)) if moment.took and longest else ""
     told = str(note(moment))
     if not moment.current and not is_void(moment):
         told = f"left behind {told}".strip()

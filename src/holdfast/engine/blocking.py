@@ -55,7 +55,9 @@ def _describe(twin: Any, method: Callable[..., Any]) -> None:
     twin.__qualname__ = f"{method.__qualname__}_sync"
     twin.__module__ = method.__module__
     twin.__doc__ = f"`{name}`, with its arguments, for programs without an event loop."
-    twin.__signature__ = inspect.signature(method)
+    shown = inspect.signature(method)
+    returns = str(shown.return_annotation).replace("AsyncIterator[", "Iterator[")
+    twin.__signature__ = shown.replace(return_annotation=returns)
 
 
 def has_loop_to_itself() -> bool:

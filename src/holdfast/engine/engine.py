@@ -70,15 +70,14 @@ class Engine(Controls):
 
     `store` is a URL, a path, a `Store` or a `Checkpointer`; None is the default store, and with
     False nothing outlives the engine. With an `owner`, it sees, executes and opens the runs of that
-    owner only. `flows` are those whose runs `resume` and `recover` find by
-    name; a flow that was run here is known, too. `verifier` checks what steps claim about the
-    world. After `dead_after` seconds without a sign of life, processes on other machines may
-    declare this one dead and resume its runs. `listeners` are told of every event of its runs and
-    of its checkpointer: functions, called in threads of their own, a `Metrics` or a `Tracing`. A
-    slow or failing one does not disturb the runs: see docs/operate/observability.md. `key`, `sign`,
-    `trusted`, `secrets_from`, `secrets`, `encrypt` and `remember` are those of a `Checkpointer`.
-    All other
-    options are defaults for its runs: see `RunOptions`.
+    owner only. `flows` are those whose runs `resume` and `recover` find by name; a flow that was
+    run here is known, too. `verifier` checks what steps claim about the world. After `dead_after`
+    seconds without a sign of life, processes on other machines may declare this one dead and resume
+    its runs. `listeners` get every event of its runs and of its checkpointer: functions, called in
+    threads of their own, a `Metrics` or a `Tracing`. A slow or failing one does not disturb the
+    runs: see docs/operate/observability.md. `key`, `sign`, `trusted`, `secrets_from`, `secrets`,
+    `encrypt` and `remember` are those of a `Checkpointer`. All other options are defaults for its
+    runs: see `RunOptions`.
 
     One engine may execute many runs at once, in several threads and event loops. Every async
     method has a twin for programs without an event loop: `run_sync` and so on.

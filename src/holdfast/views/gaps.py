@@ -29,7 +29,6 @@ class Gaps:
     """Tells the times of a run in which a step was executed from those in which none was."""
 
     def __init__(self, steps: Steps) -> None:
-        self._took: dict[int, float] = {}
         self._busy: list[Span] = []
         self._resting: list[Span] = []
         self._held: list[Span] = []
@@ -54,16 +53,10 @@ class Gaps:
             self._busy.append(Span(attempt.start, attempt.end))
             if before is not None and before.end is not None:
                 self._resting.append(Span(before.end, attempt.start))
-            if attempt.outcome == "failed" and attempt.seq is not None:
-                self._took[attempt.seq] = (attempt.end - attempt.start) / 1e6
             before = attempt
         last = one.tried[-1] if one.tried else None
         if one.due is not None and last is not None and last.outcome == "failed" and last.end:
             self._resting.append(Span(last.end, one.due))
-
-    def took(self, moment: Moment) -> float | None:
-        """The seconds that a step took, or an attempt that failed; None if that is not known."""
-        return self._took.get(moment.seq) if moment.took is None else moment.took
 
     def between(self, before: Moment, moment: Moment) -> str:
         """What else the time between an entry and the next one was; empty if a step took it."""
@@ -78,7 +71,7 @@ class Gaps:
         unknown = _seconds(working) - free
         if not self._held or whole.start in self._unclear:
             free, unknown = 0.0, free + unknown
-        elif moment.kind == Kind.FAIL and moment.seq not in self._took:
+        elif moment.kind == Kind.FAIL and moment.took is None:
             unknown = 0.0  # the attempt that failed; when it began is not recorded
         told = (
             (resting, "waited {} to try again"),

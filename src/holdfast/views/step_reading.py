@@ -144,14 +144,12 @@ class StepReader:
                 child = Meta(entry).child
             if '"next_steps"' in entry.meta and entry.kind == Kind.CHECKPOINT:
                 self._next = [str(step) for step in Meta(entry).next_steps]
-        start = None
-        if entry.duration is not None:
-            start = entry.at - round(max(0, min(entry.duration, entry.at / 1e6)) * 1e6)  # or forged
-        elif pending is not None and pending.begun is not None:
+        start = _began(entry)
+        if start is None and pending is not None and pending.begun is not None:
             start = pending.begun.at
         attempts: list[Attempt] = []
         if self._deaths or pending is not None:
-            attempts = self._attempts(pending, start)
+            attempts = self._attempts(pending)
             self._deaths = []
         if attempts:
             last = Attempt("completed", start, entry.at, entry.seq)
@@ -187,21 +185,12 @@ class StepReader:
             )
         )
 
-    def _attempts(self, pending: Pending | None, start: int | None) -> list[Attempt]:
+    def _attempts(self, pending: Pending | None) -> list[Attempt]:
         """The attempts before the last one: those that failed, and those that crashes cut off."""
         found = list(self._deaths)
-        before: int | None = None
-        for entry, due in () if pending is None else pending.fails:
-            began = start if before is None else self._again(entry, before)
-            if began is not None and began > entry.at:
-                began = None  # another process began it: when is not recorded
-            found.append(Attempt("failed", began, entry.at, entry.seq))
-            before = due
+        for entry, _ in () if pending is None else pending.fails:
+            found.append(Attempt("failed", _began(entry), entry.at, entry.seq))
         return sorted(found, key=lambda one: one.end or 0)
-
-    def _again(self, entry: Entry, due: int) -> int:
-        """When an attempt that was due began, given its entry: not before its process took over."""
-        return max(due, next((one.start for one in self._spells if one.seq == entry.term), 0))
 
     def _fail(self, entry: Entry, current: bool) -> None:
         meta = Meta(entry)
@@ -219,9 +208,8 @@ class StepReader:
             return
         key, name, group = self._named(entry)
         pending = self._pending.pop(key, None)
-        attempts = self._attempts(pending, None)
-        again = pending.fails[-1][1] if pending is not None and pending.fails else None
-        start = self._last or None if again is None else self._again(entry, again)
+        attempts = self._attempts(pending)
+        start = _began(entry)
         last = Attempt("failed", start, entry.at, entry.seq)
         self._deaths = []
         first = next((one.start or one.end for one in attempts), start)
@@ -368,7 +356,7 @@ class StepReader:
                 status = "waits"
             yield Execution(
                 key, name, group, status, None, pending.since, None, None,
-                tuple(self._attempts(pending, None)), pending.child,
+                tuple(self._attempts(pending)), pending.child,
                 outputs=tuple(pending.outputs), due=waits,
                 kind="sleep" if pending.due else "step",
             )  # fmt: skip
@@ -380,6 +368,13 @@ class StepReader:
         if info.status in _NOT_OVER:
             known = {one.group for one in self._made}
             yield from not_started(self._structure, known.union(ahead))
+
+
+def _began(entry: Entry) -> int | None:
+    """When a step or an attempt began, given the entry that ends it."""
+    if entry.duration is None:
+        return None
+    return entry.at - round(max(0, min(entry.duration, entry.at / 1e6)) * 1e6)  # or forged
 
 
 def _changes_more(found: Found) -> bool:

@@ -55,7 +55,7 @@ class Finished(NamedTuple):
     task: Task
     value: Any
     error: StepFailedError | None
-    duration: float
+    duration: float  # in seconds, of all attempts; if it failed, of the last one
     attempts: int
     paused: bool = False  # a child run that waits for someone, or for a timer
     claims: Mapping[str, Any] = NO_CLAIMS  # what its entry says about the world
@@ -275,12 +275,15 @@ class Steps:
         failures = self._failed.get(key, 0)
         attempt = 1 + self.deaths + failures + self._cut_short.get(key, 0)
         began, tries = perf_counter(), 0
+        since = began  # of this attempt
         if self.deaths and self._hopeless(task):
             error = given_up(run.run_id, task, self.deaths, attempt - 1)
             return Finished(task, None, error, 0.0, attempt - 1)
         resting, sleep = self.resting, task.fn if isinstance(task.fn, Sleep) else None
-        if sleep is None and resting.due and not await resting.as_recorded(key, here):
-            return None
+        if sleep is None and resting.due:
+            if not await resting.as_recorded(key, here):
+                return None
+            since = perf_counter()
         while True:
             try:
                 if task.fresh is not None and tries:
@@ -302,7 +305,7 @@ class Steps:
                     raise
                 # Something that it awaited was cancelled.
                 failed = failure(run.run_id, task, cancelled, attempt)
-                return Finished(task, None, failed, perf_counter() - began, attempt)
+                return Finished(task, None, failed, perf_counter() - since, attempt)
             except NotBegunError as stopped:
                 raise stopped.why from None
             except RunPausedError as waits:
@@ -317,7 +320,7 @@ class Steps:
                 hopeless = self.attempts.count_break(task, broke)
                 if hopeless is not None:
                     failed = failure(run.run_id, task, hopeless, attempt)
-                    return Finished(task, None, failed, perf_counter() - began, attempt)
+                    return Finished(task, None, failed, perf_counter() - since, attempt)
                 attempt += 1
                 self._announce(task, attempt)
                 self.ring()
@@ -333,11 +336,13 @@ class Steps:
                 self.attempts.under_way.pop(task.key, None)
                 if retry is None or task.abandoned or not retry.allows(raised, failures):
                     failed = failure(run.run_id, task, raised, failures)
-                    return Finished(task, None, failed, perf_counter() - began, attempt)
+                    return Finished(task, None, failed, perf_counter() - since, attempt)
                 why = raised
             delay = retry.delay(failures, run.core.journals.entropy)
-            if not await resting.before_retry(task, attempt, why, delay, here):
+            spent = perf_counter() - since
+            if not await resting.before_retry(task, attempt, why, spent, delay, here):
                 return None
+            since = perf_counter()
             attempt += 1
             tries += 1
             self._announce(task, attempt)

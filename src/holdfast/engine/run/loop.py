@@ -21,7 +21,7 @@ from holdfast.engine.run.failures import failure
 from holdfast.engine.run.hold import Hold
 from holdfast.engine.run.pausing import Waits
 from holdfast.engine.run.record import Recorder
-from holdfast.engine.run.results import Good, Results
+from holdfast.engine.run.results import Bad, Good, Results
 from holdfast.engine.run.resumption import Resumption
 from holdfast.engine.run.telling import Telling
 from holdfast.errors import (
@@ -29,7 +29,6 @@ from holdfast.errors import (
     HoldfastError,
     RunCancelledError,
     RunError,
-    StepFailedError,
     UnsavedWarning,
 )
 from holdfast.kernel.core import Core
@@ -343,10 +342,10 @@ class Run(Telling):
         """Save the outcomes of tasks, then continue. Returns what ends the run, if anything."""
         program, ends = self.program, None
         good: list[Good] = []
-        bad: list[tuple[Task, StepFailedError]] = []
+        bad: list[Bad] = []
         for done in finished:
             if done.error is not None:
-                bad.append((done.task, done.error))
+                bad.append((done, done.error))
             elif done.paused and done.task.abandoned:
                 program.drop(done.task)
             elif done.paused:
@@ -355,7 +354,7 @@ class Run(Telling):
                 try:
                     item = self.results.prepared(done) if done.task.recorded else None
                 except Exception as error:
-                    bad.append((done.task, failure(self.run_id, done.task, error, done.attempts)))
+                    bad.append((done, failure(self.run_id, done.task, error, done.attempts)))
                     continue
                 if item is None:
                     program.accept(done.task, done.value)
@@ -365,7 +364,8 @@ class Run(Telling):
             bad += await self.results.save(good)
         for done in finished:
             self.steps.attempts.under_way.pop(done.task.key, None)
-        for task, failed in bad:
+        for done, failed in bad:
+            task = done.task
             what = (str(failed), failed.attempts, failed.error_type)
             self.emit(ev.StepFailed(self.run_id, task.key, task.name, *what))
             try:
@@ -373,7 +373,7 @@ class Run(Telling):
             except Exception as error:
                 ends = error, task
                 break
-            drafts = [self.recorder.draft(record) for record in records]
+            drafts = [self.recorder.draft(record, done.duration) for record in records]
             await self.recorder.save_and_announce(drafts)
         self.steps.raise_fatal()  # before anything is recorded about the run itself
         if self.hands_over:

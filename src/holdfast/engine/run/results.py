@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.engine import events as ev
 from holdfast.engine.options import Strategy
-from holdfast.engine.program import Stored, Task
+from holdfast.engine.program import Stored
 from holdfast.engine.run.execute import Finished
 from holdfast.engine.run.failures import failure
 from holdfast.engine.run.record import committing
@@ -28,6 +28,9 @@ class Good(NamedTuple):
     draft: Draft
     stored: Stored
     handed_on: Any
+
+
+Bad = tuple[Finished, StepFailedError]
 
 
 class Results:
@@ -63,10 +66,10 @@ class Results:
             run.program.came_back(done.task, done.value, handed_on)
         return _new(Good, (done, draft, stored, handed_on))
 
-    async def save(self, good: list[Good]) -> list[tuple[Task, StepFailedError]]:
+    async def save(self, good: list[Good]) -> list[Bad]:
         """Save the results and hand them on. Returns those whose own transaction failed."""
         run = self._run
-        bad: list[tuple[Task, StepFailedError]] = []
+        bad: list[Bad] = []
         for batch in _batches(good):
             task, urgent, work = batch[0].done.task, False, None
             if task.policy.commit is not None:
@@ -86,7 +89,8 @@ class Results:
             except Exception as error:  # the user's own part of the transaction
                 if work is None:
                     raise
-                bad.append((task, failure(run.run_id, task, error, batch[0].done.attempts)))
+                done = batch[0].done
+                bad.append((done, failure(run.run_id, task, error, done.attempts)))
                 continue
             self._hand_on(batch, saved)
         return bad
