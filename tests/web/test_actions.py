@@ -293,7 +293,8 @@ def test_what_a_worker_continues_by_itself_is_not_asked_for(
     assert post(writing, "/runs/live-1/answer", question="ask", answer="true").status_code == 303
     for client in (writing, serving()):
         page = client.get("/runs/live-1").text
-        assert "A worker continues it by itself" in page
+        assert "Nobody executes it, and no worker of its flow is alive" in page
+        assert "holdfast resume live-1 --flow=MODULE:NAME" in page
         assert 'data-action="resume"' not in page
     form = writing.get("/runs/live-1/do/resume").text
     assert "A worker continues it by itself." in form

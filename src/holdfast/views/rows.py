@@ -133,7 +133,7 @@ def _note(
         case "paused":
             found = _pause(cp, run, shape)
         case "answered":
-            found = Note("was answered, and waits to be resumed")
+            found = Note("was answered, and waits for a worker")
         case "submitted":
             due = run.due_at
             later = due is not None and due > datetime.now(UTC)

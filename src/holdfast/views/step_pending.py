@@ -10,6 +10,8 @@ from holdfast.views.steps import Execution, Steps
 UNDER_WAY: Final = "under way"
 """The name of what is executed, where nothing says which step it is: until it is finished."""
 
+_COMES_NEXT: Final = "next step"  # its name while nobody executes it
+
 
 class Pending:
     """What a step has recorded before it was finished."""
@@ -50,4 +52,16 @@ def cut_off(steps: Steps, *, died: bool) -> Steps:
         for one in steps.executions
         if died or one.key != UNDER_WAY
     )
+    return steps._replace(executions=tuple(made))
+
+
+def awaiting_worker(steps: Steps) -> Steps:
+    """The steps of a run that was answered, and that nobody executes: what comes next waits."""
+
+    def wait(one: Execution) -> Execution:
+        if one.key == UNDER_WAY:
+            one = one._replace(name=_COMES_NEXT, group=_COMES_NEXT)
+        return one._replace(status="waits", note="waits for a worker")
+
+    made = (wait(one) if one.status == "running" else one for one in steps.executions)
     return steps._replace(executions=tuple(made))

@@ -352,7 +352,8 @@ class StepReader:
             name, group = split_key(key)
             waits = pending.due or (pending.fails[-1][1] if pending.fails else None)
             status = "running" if running else "cut off"
-            if waits is not None and (running or info.status == Status.PAUSED):
+            paused = info.status == Status.PAUSED
+            if (waits is not None and (running or paused)) or (pending.child and paused):
                 status = "waits"
             yield Execution(
                 key, name, group, status, None, pending.since, None, None,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from functools import cached_property
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from holdfast.checkpoint import RunInfo
 from holdfast.views.axis import Axis, axis_of
+from holdfast.views.runs import ANSWERED, ORPHANED, has_died
 from holdfast.views.step_groups import Group, groups_of
+from holdfast.views.step_pending import awaiting_worker, cut_off
 from holdfast.views.step_reading import StepReader
 from holdfast.views.steps import Steps
 from holdfast.web.site import Site
@@ -81,3 +84,13 @@ def known_steps(site: Site, info: RunInfo) -> KnownSteps:
         while len(mine) > _KEPT:
             mine.popitem(last=False)
     return run.read(info)
+
+
+def shown_steps(site: Site, info: RunInfo, word: str, facts: Mapping[str, Any]) -> KnownSteps:
+    """The steps of a run, given what `doing` found: nothing is under way that nobody executes."""
+    known = known_steps(site, info)
+    if word == ORPHANED:
+        return KnownSteps(cut_off(known.steps, died=has_died(word, facts)))
+    if word == ANSWERED:
+        return KnownSteps(awaiting_worker(known.steps))
+    return known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -10,13 +11,15 @@ from holdfast.checkpoint import RunInfo
 from holdfast.codec.redaction import redacted
 from holdfast.engine.people import inbox
 from holdfast.engine.people.questions import FAIL, Question
-from holdfast.errors import HoldfastError
+from holdfast.engine.resume.activity import is_for_workers
+from holdfast.errors import CheckpointCorruptedError, HoldfastError, KeyMissingError
 from holdfast.model import OF_CHILD, Status
 from holdfast.views import continuing, forms, threads
 from holdfast.views.forms import Field
 from holdfast.views.pauses import pause_of
 from holdfast.views.rescue import Advice, rescue
 from holdfast.views.run import proved
+from holdfast.views.runs import ANSWERED, doing
 from holdfast.views.values import plain
 from holdfast.web import actions
 from holdfast.web.rendering import action_path, with_query
@@ -177,13 +180,24 @@ def _offer(site: Site, info: RunInfo, name: str, at: int | None = None) -> Offer
 
 
 def _asked(site: Site, info: RunInfo) -> list[Asked]:
-    if not info.questions or info.status in (Status.COMPLETED, Status.CANCELLED):
+    """What a run asks, or its child runs that it waits for."""
+    asked: list[Asked] = []
+    for each in (info, *_awaited(site, info)):
+        if not each.questions or each.status in (Status.COMPLETED, Status.CANCELLED):
+            continue
+        with suppress(HoldfastError):  # the journal shows what is wrong with it
+            found = inbox.questions(site.cp.core, each.run_id)
+            asked += [shown(site, question, found) for question in found[:_WAITING]]
+    return asked[:_WAITING]
+
+
+def _awaited(site: Site, info: RunInfo) -> list[RunInfo]:
+    """The child runs of a run that is paused."""
+    if info.status != Status.PAUSED or not _is_of_flow(info):
         return []
-    try:
-        found = inbox.questions(site.cp.core, info.run_id)
-    except HoldfastError:  # the journal shows what is wrong with it
-        return []
-    return [shown(site, question, found) for question in found[:_WAITING]]
+    with suppress(HoldfastError):
+        return site.cp.children(info.run_id)
+    return []
 
 
 def shown(site: Site, question: Question, beside: list[Question] | None = None) -> Asked:
@@ -235,15 +249,27 @@ def _note(site: Site, info: RunInfo, word: str) -> tuple[str, str | None]:
         return f"It could not be continued here: {problem}", None
     waits = word in ("orphaned", "answered", "submitted")
     if not waits and word in ("failed", "paused", "open") and _is_of_flow(info):
-        waits = actions.is_asked_to_resume(site, info.run_id)
+        waits = actions.is_asked_to_resume(site, info.run_id) or any(
+            doing(site.cp, child)[0] == ANSWERED for child in _awaited(site, info)
+        )
     if not waits or not _is_of_flow(info):
         return "", None
     then = actions.then_of(site, info.run_id)
     if then["by"] == "nobody":
-        told = "A worker continues it by itself, but none of its flow is alive. Start one with"
-        return told, then["command"]
+        return _unattended(site, info, then["command"])
     if word == "submitted":
         return "", None
     if then["by"] == "here":
         return "It waits: resume it here, or let a worker continue it.", None
     return "A worker continues it by itself in a moment.", None
+
+
+def _unattended(site: Site, info: RunInfo, worker: str) -> tuple[str, str]:
+    """How to continue a run that nobody executes: as `holdfast show` says it."""
+    root = info.run_id.partition(OF_CHILD)[0]
+    with suppress(CheckpointCorruptedError, KeyMissingError):  # nobody can tell
+        if is_for_workers(site.cp.core, root):
+            return "It waits for a worker, and none of its flow is alive. Start one with", worker
+    again = continuing.or_again(continuing.source_of(site.cp, root))
+    told = f"Nobody executes it, and no worker of its flow is alive: {again}continue it with"
+    return told, command_of(site, root, "deadline")

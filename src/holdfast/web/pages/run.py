@@ -98,7 +98,7 @@ def _why(site: Site, shown: ShownRun, pause: Pause | None) -> str:
     if shown.word == "orphaned":
         return nobody(shown.facts.get("holder"))
     if shown.word == "answered":
-        return "waits to be resumed"
+        return "waits for a worker"
     if pause is not None and pause.why == "timer" and pause.until is not None:
         return "sleeps until"  # and the time follows
     text = "" if pause is None else str(pause)

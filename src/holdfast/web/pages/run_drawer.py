@@ -21,7 +21,7 @@ from holdfast.views.legible import LARGEST, Text, legible, text_of
 from holdfast.views.step_detail import Detail, Tried, detail_of
 from holdfast.views.steps import Execution
 from holdfast.web.downloads import attachment
-from holdfast.web.pages.known_steps import known_steps
+from holdfast.web.pages.known_steps import shown_steps
 from holdfast.web.pages.run_rows import CHIPS
 from holdfast.web.pages.shown_run import ShownRun
 from holdfast.web.rendering import run_path
@@ -60,7 +60,7 @@ def drawer_of(site: Site, run: ShownRun) -> Drawer | None:
     step, at = run.asked("step"), run.number("at")
     if step is None:
         return None
-    detail = detail_of(site.cp, run.info, known_steps(site, run.info).steps, step, at)
+    detail = detail_of(site.cp, run.info, shown_steps(site, *run[1:]).steps, step, at)
     one = detail.execution
     question = detail.value if one.kind == "question" and isinstance(detail.value, dict) else None
     value = None

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.views import words
 from holdfast.views.step_graph import Edge, Node, StepGraph, graph_of
-from holdfast.web.pages.known_steps import known_steps
+from holdfast.web.pages.known_steps import shown_steps
 from holdfast.web.pages.run_rows import CHIPS
 from holdfast.web.pages.shown_run import ShownRun, Tab
 from holdfast.web.rendering import run_path
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 def render(site: Site, run: ShownRun) -> dict[str, Any]:
     """What the tab shows."""
-    known = known_steps(site, run.info)
+    known = shown_steps(site, *run[1:])
     graph = graph_of(known.steps, known.groups)
     drawn = len(graph.nodes) <= MOST or run.asked("all") is not None
     names = {node.id: node.name for node in graph.nodes}

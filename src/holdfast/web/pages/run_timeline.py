@@ -14,11 +14,10 @@ from holdfast.errors import CheckpointCorruptedError
 from holdfast.views import words
 from holdfast.views.axis import Axis, Label, Tick
 from holdfast.views.errors import NotFoundError
-from holdfast.views.runs import has_died
+from holdfast.views.runs import doing, has_died
 from holdfast.views.step_groups import Group
-from holdfast.views.step_pending import cut_off
 from holdfast.views.steps import Execution, Steps
-from holdfast.web.pages.known_steps import KnownSteps, known_steps
+from holdfast.web.pages.known_steps import shown_steps
 from holdfast.web.pages.run_cards import cards_of
 from holdfast.web.pages.run_drawer import drawer_of
 from holdfast.web.pages.run_notes import notes_of
@@ -67,13 +66,10 @@ class Timeline:
 
 def timeline_of(site: Site, run: ShownRun, *, first: int | None = None) -> Timeline:
     """The rows from a place on; if none is given, from where the selected step is among them."""
-    known = known_steps(site, run.info)
-    died = has_died(run.word, run.facts)
-    if run.word == "orphaned":
-        known = KnownSteps(cut_off(known.steps, died=died))
+    known = shown_steps(site, *run[1:])
     now = time.time_ns() // 1000
     steps, groups = known.steps, known.groups
-    axis = known.axis(now, orphaned=died)
+    axis = known.axis(now, orphaned=has_died(run.word, run.facts))
     find = (run.asked("find") or "").strip()
     selected = _selected(run)
     opened = set(run.request.query_params.getlist("open"))
@@ -172,7 +168,7 @@ def _links(run: ShownRun) -> dict[str, Any]:
 
 def next_problem(site: Site, run: ShownRun) -> Response:
     """To the next step, after the selected one, that somebody should look at."""
-    steps = known_steps(site, run.info).steps
+    steps = shown_steps(site, *run[1:]).steps
     problems = [one for one in steps.executions if one.is_problem]
     selected = _selected(run)
     places = {one.seq: place for place, one in enumerate(steps.executions)}
@@ -231,7 +227,7 @@ def _one(site: Site, line: Line, one: Execution, opened: set[str]) -> Iterator[L
     info = site.cp.run(one.child)
     if info is None:
         return
-    for group in known_steps(site, info).groups:
+    for group in shown_steps(site, info, *doing(site.cp, info)).groups:
         yield Line(group, level=line.level + 1, run=one.child)
 
 
