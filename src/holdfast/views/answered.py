@@ -1,8 +1,11 @@
-"""Questions that were answered: who said what, and when. Blocks, and writes nothing."""
+"""Questions that are not open any more: who said what, and when, or why they are void.
+
+Blocks, and writes nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -13,19 +16,21 @@ from holdfast.codec.meta import Meta
 from holdfast.engine.people.questions import DEADLINE
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.heads import Position
-from holdfast.kernel.core import Core
 from holdfast.kernel.pages import pass_by
-from holdfast.model import Entry, Kind
+from holdfast.model import Entry, Kind, Status
 from holdfast.operations import answers
 from holdfast.views.step_names import left_behind
+from holdfast.views.step_questions import went_back
 from holdfast.views.values import plain
-from holdfast.views.voided import VOID
 
 RUNS: Final = 100
 """Runs that are looked at for one page of answers."""
 
 ENTRIES: Final = 1000
 """The newest entries of each of them."""
+
+
+_OVER: Final = (Status.COMPLETED, Status.CANCELLED)
 
 
 class Answered(NamedTuple):
@@ -39,6 +44,7 @@ class Answered(NamedTuple):
     by: str | None  # None: nobody said who, or nobody answered in time
     what: str  # "answered", "default", "expired" (nobody did in time), "skipped", "ignored", "void"
     signed: bool = False  # by that person, with a key that is trusted here
+    void: str = ""  # why nothing depends on it any more
 
 
 class Page(NamedTuple):
@@ -55,7 +61,7 @@ def page(cp: SyncCheckpointer, before: Position | None = None, *, runs: int = RU
     found: list[Answered] = []
     for row, _ in rows:
         try:
-            found += _of_run(cp, row.run)
+            found += of_run(cp, row.run)
         except CheckpointCorruptedError:
             continue
     found.sort(key=lambda one: one.at, reverse=True)
@@ -63,34 +69,45 @@ def page(cp: SyncCheckpointer, before: Position | None = None, *, runs: int = RU
     return Page(found, len(rows), older)
 
 
-def in_words(core: Core, answer: Entry, *, current: bool) -> str:
-    """Who gave an answer, and whether it still counts."""
-    meta = Meta(answer)
-    told = f"answered by {meta.by}" if meta.by else "answered"
-    if answers.is_authentic(core, answer):
-        told = f"answered, signed by {meta.by}"
-    if meta.expired:
-        told = "nobody answered in time"
-    return told if current else f"{told} ({VOID})"
-
-
-def _of_run(cp: SyncCheckpointer, run: str) -> Iterator[Answered]:
-    journals = cp.core.journals
-    newest = list(islice(journals.entries(run, newest_first=True, damage=pass_by), ENTRIES))
-    void = left_behind(newest[::-1])
+def of_run(cp: SyncCheckpointer, run: str) -> Iterator[Answered]:
+    """What a run asked, and asks no more, the newest first; only its newest entries are read."""
+    newest = cp.core.journals.entries(run, newest_first=True, damage=pass_by)
+    entries = list(islice(newest, ENTRIES))
+    voided = _voided(entries)
     given: dict[str, list[Entry]] = {}
-    for entry in newest:
+    for entry in entries:
         if entry.kind == Kind.ANSWER:
             given.setdefault(str(entry.step), []).append(entry)
         elif entry.kind == Kind.QUESTION:
-            for answer in given.pop(str(entry.step), ()):
-                found = _answered(cp, entry, answer)
-                yield found._replace(what="void") if entry.seq in void else found
+            ended, why = voided.get(entry.seq, (None, ""))
+            said = given.pop(str(entry.step), ())
+            for answer in said:
+                yield _answered(cp, entry, answer)._replace(void=why)
+            if ended is None and entries[0].status in _OVER:
+                ended, why = entries[0], f"the run was {entries[0].status}"
+            if ended is not None and not said:
+                key, at = str(entry.step), to_datetime(ended.at)
+                prompt = _prompt(cp, entry)
+                yield Answered(run, key, prompt, None, at, None, "void", void=why)
+
+
+def _voided(newest: Sequence[Entry]) -> dict[int, tuple[Entry, str]]:
+    """The questions that a rollback left behind, by seq, with what it went back to."""
+    left = left_behind(newest[::-1])
+    found: dict[int, tuple[Entry, str]] = {}
+    backs: list[Entry] = []
+    for entry in newest:
+        if entry.kind == Kind.ROLLBACK:
+            backs.append(entry)
+        elif entry.kind == Kind.QUESTION and entry.seq in left:
+            behind = (one for one in reversed(backs) if (one.parent or -1) < entry.seq)
+            back = next(behind, None)
+            if back is not None:
+                found[entry.seq] = back, f"the run {went_back(back)}"
+    return found
 
 
 def _answered(cp: SyncCheckpointer, question: Entry, answer: Entry) -> Answered:
-    asked = cp.core.journals.value(question.run, question.seq, as_data=True)
-    prompt = asked.get("prompt") if isinstance(asked, dict) else None
     meta = Meta(answer)
     what = "answered"
     if meta.skipped_to is not None:
@@ -105,4 +122,10 @@ def _answered(cp: SyncCheckpointer, question: Entry, answer: Entry) -> Answered:
     by = None if meta.by == DEADLINE else meta.by
     signed = what == "answered" and answers.is_authentic(cp.core, answer)
     at = to_datetime(answer.at)
-    return Answered(answer.run, str(answer.step), str(prompt or ""), value, at, by, what, signed)
+    prompt = _prompt(cp, question)
+    return Answered(answer.run, str(answer.step), prompt, value, at, by, what, signed)
+
+
+def _prompt(cp: SyncCheckpointer, question: Entry) -> str:
+    asked = cp.core.journals.value(question.run, question.seq, as_data=True)
+    return str(asked.get("prompt") or "") if isinstance(asked, dict) else ""

@@ -11,14 +11,11 @@ from holdfast.codec.meta import Meta
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.integrations.langgraph import layout
 from holdfast.kernel.pages import Found
-from holdfast.model import Entry, Kind, Status
-from holdfast.operations import answers
-from holdfast.operations.timeline import why_back
-from holdfast.views import answered
+from holdfast.model import CheckpointType, Entry, Kind, Status
 from holdfast.views.step_names import left_behind, name_in_thread, not_started, split_key
 from holdfast.views.step_pending import UNDER_WAY, Pending, begun_step
+from holdfast.views.step_questions import AskedSteps, went_back
 from holdfast.views.steps import Attempt, Execution, Mark, Spell, Steps
-from holdfast.views.voided import VOID
 
 _IN_BRANCH: Final = '"next_steps"'
 _NOT_OVER: Final = (Status.RUNNING, Status.PAUSED, Status.SUBMITTED)
@@ -43,7 +40,7 @@ class StepReader:
         self._began: int | None = None
         self._made: list[Execution] = []
         self._pending: dict[str, Pending] = {}
-        self._questions: dict[str, tuple[Entry, int]] = {}  # and the place of its row
+        self._asked = AskedSteps(self._cp.core, self._made)
         self._spells: list[Spell] = []
         self._marks: list[Mark] = []
         self._items: dict[str, int] = {}
@@ -115,9 +112,11 @@ class StepReader:
                 pending.begun = entry
                 self._pending[entry.entry_id.hex()] = pending
             case Kind.QUESTION:
-                self._ask(entry, current)
+                self._asked.ask(entry, current)
+                if entry.status == Status.PAUSED:
+                    self._end_spell(entry, "paused")
             case Kind.ANSWER:
-                self._answer(entry)
+                self._asked.answer(entry)
             case Kind.DECISION:
                 self._decide(entry)
             case Kind.OPEN | Kind.CLAIM:
@@ -135,6 +134,8 @@ class StepReader:
 
     def _finish(self, entry: Entry, current: bool) -> None:
         key, name, group = self._named(entry)
+        if entry.type == CheckpointType.MANUAL_CHECKPOINT:
+            self._asked.void_all(entry, f"the state was edited at @{entry.seq}")
         pending = self._pending.pop(key, None)
         child = None
         if "{" in entry.meta:
@@ -257,35 +258,6 @@ class StepReader:
             self._keys[key] = known
         return key, *known
 
-    # --- people
-
-    def _ask(self, entry: Entry, current: bool) -> None:
-        key = entry.step or "question"
-        name, group = split_key(key)
-        self._questions[key] = entry, len(self._made)
-        self._made.append(
-            Execution(
-                key, name, group, "asks" if current else "void", entry.seq, entry.at,
-                None if current else entry.at, current=current, kind="question",
-                note="" if current else VOID,
-            )
-        )  # fmt: skip
-        if entry.status == Status.PAUSED:
-            self._end_spell(entry, "paused")
-
-    def _answer(self, entry: Entry) -> None:
-        if answers.doubt(self._cp.core, entry):
-            return
-        known = self._questions.pop(entry.step or "question", None)
-        if known is None:
-            return
-        place = known[1]
-        note = answered.in_words(self._cp.core, entry, current=self._made[place].current)
-        self._made[place] = self._made[place]._replace(
-            status="answered", end=entry.at, took=(entry.at - known[0].at) / 1e6, note=note,
-            answer=None if Meta(entry).expired or not entry.size else entry.seq,
-        )  # fmt: skip
-
     # --- the run as a whole
 
     def _decide(self, entry: Entry) -> None:
@@ -326,8 +298,8 @@ class StepReader:
         meta = Meta(entry)
         text = " ".join(word for word in (meta.action, meta.reason) if word)
         if entry.kind == Kind.ROLLBACK:
-            to = "the beginning" if entry.parent is None else f"@{entry.parent}"
-            text = f"went back to {to}{why_back(meta)}"
+            text = went_back(entry)
+            self._asked.go_back(entry)
             self._pending.clear()
             self._result = None
         elif entry.kind == Kind.CANCEL and meta.begun:
@@ -337,6 +309,8 @@ class StepReader:
             return
         elif entry.kind == Kind.COMPLETE:
             self._result = entry.seq if entry.size else None
+        if entry.kind in _OVER and entry.status == _OVER[entry.kind]:
+            self._asked.void_all(entry, f"the run was {entry.status}")
         is_over = entry.status != Status.RUNNING or entry.kind == Kind.RELEASE
         if is_over and entry.kind in _ENDS:
             self._end_spell(entry, _ENDS[entry.kind])
@@ -384,6 +358,7 @@ def _changes_more(found: Found) -> bool:
 
 
 _NO_STEPS: Final = ("__end__", "end", "end_with_failure")
+_OVER: Final = {Kind.COMPLETE.value: Status.COMPLETED, Kind.CANCEL.value: Status.CANCELLED}
 _MARKERS: Final = (Kind.ROLLBACK, Kind.TRIM, Kind.TOMBSTONE, Kind.OPEN)
 _ENDS: Final[dict[str, str]] = {
     Kind.RELEASE: "released",

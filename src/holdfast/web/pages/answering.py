@@ -13,9 +13,9 @@ from starlette.routing import BaseRoute, Route
 from holdfast.codec.redaction import redacted
 from holdfast.engine.people import inbox, requests
 from holdfast.engine.people.questions import FAIL, Question
-from holdfast.errors import HoldfastError, InvalidAnswerError
+from holdfast.errors import HoldfastError, InvalidAnswerError, QuestionError
 from holdfast.model import OF_CHILD
-from holdfast.views import continuing, forms
+from holdfast.views import answered, continuing, forms
 from holdfast.views.forms import Field, FieldError
 from holdfast.views.questions import recorded
 from holdfast.views.runs import of_id
@@ -115,14 +115,24 @@ def answer(sent: Sent) -> Response:
 def _resent(sent: Sent, key: str | None, error: HoldfastError, back: str) -> Response:
     """What is not open any more: if the same answer was recorded before, it was sent twice."""
     question = None if key is None else recorded(sent.site.cp, sent.run_id, key)
-    if question is None:
-        raise error
+    told = _explained(sent.site, error, key) if isinstance(error, QuestionError) else error
+    if question is None or told is not error:
+        raise told
     try:
         value = forms.answer_from(forms.form_of(question.schema), sent.fields)
     except FieldError:
         raise error from None
-    told = actions.answer(sent.site, sent.who(), sent.run_id, value, key)
-    return _answered(sent, told, back)
+    document = actions.answer(sent.site, sent.who(), sent.run_id, value, key)
+    return _answered(sent, document, back)
+
+
+def _explained(site: Site, error: QuestionError, key: str | None) -> QuestionError:
+    """The error, with the reason if the question is void."""
+    if error.answered_at is None:
+        for one in answered.of_run(site.cp, error.run_id):
+            if one.question == key and one.void:
+                return QuestionError(error.run_id, key, f"is void: {one.void}")
+    return error
 
 
 def _answered(sent: Sent, told: Mapping[str, Any], back: str) -> Response:
@@ -143,7 +153,10 @@ def _page(
     status: int = 200,
 ) -> Response:
     run_id = of_id(site.cp, request.path_params["run_id"]).run_id
-    question = requests.open_question(site.cp.core, run_id, key)
+    try:
+        question = requests.open_question(site.cp.core, run_id, key)
+    except QuestionError as error:
+        raise _explained(site, error, key) from None
     beside = inbox.questions(site.cp.core, run_id)
     asked = shown(site, question, beside)
     back = filled.given.get("back", "run")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -9,12 +10,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.engine.people.inbox import open_questions
-from holdfast.errors import InvalidIdError
+from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError, InvalidIdError
 from holdfast.heads import Position
 from holdfast.model import check_id
 from holdfast.views import answered
 from holdfast.web.pages.answering import question_form
-from holdfast.web.pages.offers import Asked, short, shown
+from holdfast.web.pages.offers import short, shown
 from holdfast.web.rendering import page
 from holdfast.web.site import Site
 
@@ -38,9 +39,12 @@ def _open(site: Site, request: Request) -> dict[str, Any]:
     overdue = "overdue" in asks
     every = open_questions(site.cp.core, assignee=mine, overdue=overdue)
     listed = [shown(site, question) for question in every[:LISTED]]
-    chosen = _chosen(listed, asks.get("run"), asks.get("question"))
-    explicit = chosen is not None
-    chosen = chosen or (listed[0] if listed else None)
+    run, key = asks.get("run"), asks.get("question")
+    chosen = next((shown(site, one) for one in every if (one.run_id, one.key) == (run, key)), None)
+    closed = None if chosen is not None or not (run and key) else _closed(site, run, key)
+    explicit = chosen is not None or closed is not None
+    if not explicit and listed:
+        chosen = listed[0]
     options = [*([] if mine is None else [f"--assignee={mine}"]), *(["--overdue"] * overdue)]
     return {
         "state": "open",
@@ -50,8 +54,10 @@ def _open(site: Site, request: Request) -> dict[str, Any]:
         "wants_name": "mine" in asks and mine is None,
         "overdue": overdue,
         "chosen": chosen,
+        "closed": closed,
         "explicit": explicit,
         "ask": None if chosen is None else question_form(site, chosen, back="inbox"),
+        "short": short,
         "command": site.commands.line("questions", None, *options),
     }
 
@@ -85,10 +91,10 @@ def _mine(request: Request) -> str | None:
         return None
 
 
-def _chosen(listed: list[Asked], run: str | None, key: str | None) -> Asked | None:
-    for asked in listed:
-        if asked.question.run_id == run and asked.question.key == key:
-            return asked
+def _closed(site: Site, run: str, key: str) -> answered.Answered | None:
+    """What became of a question that somebody has an address of; None if nobody knows."""
+    with suppress(CheckpointCorruptedError, InvalidIdError, CheckpointNotFoundError):
+        return next((one for one in answered.of_run(site.cp, run) if one.question == key), None)
     return None
 
 

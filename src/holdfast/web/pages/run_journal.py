@@ -11,12 +11,14 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.checkpoint import RunInfo
 from holdfast.errors import CheckpointCorruptedError
+from holdfast.model import Kind
 from holdfast.views import entries, moments
 from holdfast.views import run as views
 from holdfast.views.legible import LARGEST, legible, text_of
 from holdfast.views.redaction import redacted_moment
 from holdfast.views.runs import of_id
 from holdfast.web.downloads import attachment
+from holdfast.web.pages.known_steps import known_steps
 from holdfast.web.pages.shown_run import Badge, ShownRun, Tab
 from holdfast.web.rendering import page
 from holdfast.web.site import Site
@@ -110,9 +112,16 @@ def _rows(site: Site, info: RunInfo, request: Request, after: int | None) -> dic
     shown = [redacted_moment(one) for one in said]
     return {
         "moments": [(one, moments.what(one), moments.note(one)) for one in shown],
+        "void": _void(site, info) if any(one.kind == Kind.QUESTION for one in shown) else {},
         "older": len(found) > _ROWS,
         "kind": kind,
     }
+
+
+def _void(site: Site, info: RunInfo) -> dict[int | None, str]:
+    """The questions that nobody is asked any more, by seq, and why."""
+    steps = known_steps(site, info).steps.executions
+    return {one.seq: one.note.removeprefix("void: ") for one in steps if one.status == "void"}
 
 
 def _advice(site: Site, info: RunInfo, looked: entries.EntryDetail) -> list[tuple[str, str]]:

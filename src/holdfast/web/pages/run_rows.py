@@ -21,6 +21,7 @@ CHIPS: Final = {
     "waits": "wait",
     "cut off": "orp",
     "not started": "new",
+    "void": "can",
 }
 """The class of the status of a step."""
 
@@ -189,7 +190,8 @@ class Drawing:
                 yield "bad", one.end, one.end
             return
         if one.kind in ("question", "sleep") and one.start is not None:
-            yield "ask" if one.kind == "question" else "wait", one.start, one.end or self._now
+            chip = "ask" if one.kind == "question" else "wait"
+            yield "can" if one.status == "void" else chip, one.start, one.end or self._now
             return
         if not one.tried and one.status == "completed" and one.end is not None:
             yield "ok", one.start or one.end, one.end
@@ -257,7 +259,7 @@ def _badges(one: Execution) -> Iterator[Badge]:
     yield from _interruptions([one])
     if one.child:
         yield Badge("child run")
-    if not one.current:
+    if not one.current and one.status != "void":
         yield Badge("left behind", "can")
     if one.note and one.kind != "damage":
         yield Badge("answered" if one.status == "answered" else one.note.partition(":")[0])

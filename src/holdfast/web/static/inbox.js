@@ -49,8 +49,10 @@ function show(fresh) {
     const note = document.createElement("p");
     note.className = "ask-t gone";
     note.setAttribute("role", "status");
-    note.textContent = "This question is not open any more: somebody answered it, or its run has ended.";
+    const why = fresh.querySelector(".closed")?.lastChild?.textContent.trim();
+    note.textContent = why || "This question is not open any more: somebody answered it, or its run has ended.";
     document.querySelector(".panel .ends")?.before(note);
+    for (const button of document.querySelectorAll(".panel .ends button")) button.disabled = true;
     toast("The question that is shown is not open any more.");
   }
   showTimes();
