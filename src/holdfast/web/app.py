@@ -89,7 +89,7 @@ def _page_or_problem(handler: _Handler) -> _Handler:
     """Tell programs of errors as documents, and people by pages."""
 
     def handle(request: Request, error: Exception) -> Response:
-        if request.scope["path"].startswith(f"{problems.PREFIX}/"):
+        if problems.is_of_api(request.scope["path"]):
             return problems.of_error(request, error)
         return handler(request, error)
 

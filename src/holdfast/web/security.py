@@ -19,7 +19,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.web.api.problems import PREFIX, problem
+from holdfast.web.api.problems import is_of_api, problem
 from holdfast.web.site import Site
 from holdfast.web.statuses import TooLargeError
 
@@ -119,7 +119,7 @@ class _Limited:
 
 def _refusal(scope: Scope, status: int, text: str) -> Response:
     """Why, for people; for programs as a document."""
-    if str(scope["path"]).startswith(f"{PREFIX}/"):
+    if is_of_api(str(scope["path"])):
         advice = _FROM_HERE if status == 403 else ""
         return problem(status, f"{text[:1].upper()}{text[1:]}.", advice)
     return PlainTextResponse(f"{text}\n", status)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from holdfast import SyncCheckpointer
+from holdfast import SyncCheckpointer, __version__
 from holdfast.codec.redaction import HIDDEN
 from tests.web.api.conftest import API, Cli
 from tests.web.conftest import Serving
@@ -194,3 +194,20 @@ def test_a_damaged_checkpoint_is_told_and_the_others_are_shown(
     assert client.get(f"{API}/runs/r/checkpoints/3").status_code == 409
     assert client.get(f"{API}/runs/r/checkpoints/2").json()["state"] == {"n": 1}
     assert client.get(f"{API}/runs/r/verify").json()["ok"] is False
+
+
+@pytest.mark.parametrize("path", [API, f"{API}/"])
+def test_the_index_says_what_the_server_is_and_its_links_lead_somewhere(
+    writing: TestClient, path: str
+) -> None:
+    answer = writing.get(path, follow_redirects=False)
+    assert answer.status_code == 200
+    index = answer.json()
+    assert index["name"] == "holdfast"
+    assert index["version"] == __version__
+    assert index["store"] == "runs.db"
+    assert index["may_write"]
+    assert {"self", "openapi", "health", "runs", "questions"} <= index["links"].keys()
+    for name, link in index["links"].items():
+        assert writing.head(link, follow_redirects=False).status_code == 200, name
+    assert writing.get(index["links"]["self"]).json() == index

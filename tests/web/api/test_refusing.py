@@ -98,6 +98,23 @@ def test_who_may_not_come_in_is_told_so_as_a_document(serving: Serving) -> None:
     problem(client.post(f"{API}/runs", headers={"origin": "https://evil.example"}), 403)
 
 
+@pytest.mark.parametrize("path", ["/api", "/api/", API, f"{API}/", "/api/v2", "/api/v2/runs"])
+def test_the_address_of_the_api_refuses_as_every_other_does(serving: Serving, path: str) -> None:
+    client = serving(allow_writes=True)
+    is_there = path.startswith(API)
+    for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"):
+        refused = client.request(method, path, follow_redirects=False)
+        assert problem(refused, 405 if is_there else 404)["advice"]
+    if is_there:
+        assert problem(client.get(f"{path}?bogus=1"), 400)["parameter"] == "bogus"
+    else:
+        assert problem(client.get(path), 404)["advice"] == "See /api/v1 for what there is."
+    problem(client.get(path, headers={"host": "evil.example"}), 421)
+    problem(client.post(path, headers={"origin": "https://evil.example"}), 403)
+    problem(client.post(path, content=b"x" * 5_000_000), 413)
+    problem(serving(tokens={"ann": "correct-horse-battery-staple"}).get(path), 401)
+
+
 def test_nothing_is_written_unless_that_is_allowed(
     cp: SyncCheckpointer, client: TestClient
 ) -> None:

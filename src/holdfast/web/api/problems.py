@@ -17,6 +17,8 @@ from holdfast.web.statuses import InvalidFieldError, TooLargeError, status_of
 PREFIX: Final = "/api/v1"
 """Where the API is."""
 
+_ROOT: Final = "/api"  # of all its versions, also of those that there are not
+
 MEDIA: Final = "application/problem+json"
 _log: Final = logger()
 
@@ -40,6 +42,11 @@ class ProblemError(Exception):
         self.more = more
 
 
+def is_of_api(path: str) -> bool:
+    """Whether programs ask for this path: they get documents, and people pages."""
+    return path == _ROOT or path.startswith(f"{_ROOT}/")
+
+
 def problem(status: int, detail: str, advice: str = "", **more: Any) -> Response:
     """A response that says what is wrong."""
     document = {
@@ -58,7 +65,8 @@ def of_error(request: Request, error: Exception) -> Response:
     if isinstance(error, ProblemError):
         return problem(error.status, error.detail, error.advice, **error.more)
     if isinstance(error, HTTPException):
-        found = problem(error.status_code, f"{error.detail}.")
+        advice = f"See {PREFIX} for what there is." if error.status_code == 404 else ""
+        found = problem(error.status_code, f"{error.detail}.", advice)
         found.headers.update(error.headers or {})
         return found
     if isinstance(error, TooLargeError):

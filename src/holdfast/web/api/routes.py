@@ -9,11 +9,22 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.codec.ascii_json import to_ascii
-from holdfast.web.api import acting, checkpoints, events, openapi, questions, runs, serving, store
+from holdfast.web.api import (
+    acting,
+    checkpoints,
+    events,
+    index,
+    openapi,
+    questions,
+    runs,
+    serving,
+    store,
+)
 from holdfast.web.api.declaring import JSON, Endpoint
 from holdfast.web.api.problems import PREFIX
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+    *index.ENDPOINTS,
     *runs.ENDPOINTS,
     *checkpoints.ENDPOINTS,
     *questions.ENDPOINTS,

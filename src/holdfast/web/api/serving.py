@@ -34,13 +34,14 @@ _READ_ONLY: Final = (
 
 
 def routes(endpoints: Iterable[Endpoint]) -> list[Route]:
-    """One route for each path, with all its methods."""
+    """One route for each path, with all its methods; the first of all may end with a slash."""
     by_path: dict[str, dict[str, Endpoint]] = {}
     for one in endpoints:
         by_path.setdefault(one.path, {})[one.method] = one
     return [
-        Route(_pattern(path), partial(_answer, found), methods=list(found))
+        Route(pattern, partial(_answer, found), methods=list(found))
         for path, found in by_path.items()
+        for pattern in ([PREFIX, f"{PREFIX}/"] if path == "/" else [_pattern(path)])
     ]
 
 
