@@ -1,4 +1,8 @@
-// What every page has: theme, time zone, keys, copying, toasts. No page needs it to be read.
+// What every page has: theme, time zone, keys, copying. No page needs it to be read.
+
+import { copied, toast } from "./toasts.js";
+
+export { toast };
 
 export const memory = {
   get(name, otherwise = "") {
@@ -16,14 +20,6 @@ export const memory = {
     }
   },
 };
-
-export function toast(text) {
-  const shown = document.createElement("p");
-  shown.className = "toast";
-  shown.textContent = text;
-  document.getElementById("toasts").append(shown);
-  setTimeout(() => shown.remove(), 4000);
-}
 
 // --- theme
 
@@ -109,23 +105,24 @@ function setUpZone() {
 
 // --- copying: a button with data-copy, or beside an element that it names
 
-async function copy(text) {
+async function copy(text, button) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
     const area = document.createElement("textarea");
     area.value = text;
-    document.body.append(area);
+    (document.querySelector("dialog[open]") ?? document.body).append(area);
     area.select();
     document.execCommand("copy");
     area.remove();
+    button.focus();
   }
-  toast(`Copied: ${text}`);
+  copied(button, text);
 }
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copy]");
-  if (button) copy(button.dataset.copy);
+  if (button) copy(button.dataset.copy, button);
 });
 
 // --- keys: pages add theirs with addKeys; the dialog lists all of them
