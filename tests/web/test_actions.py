@@ -308,10 +308,10 @@ def test_a_command_that_needs_a_flows_name_is_not_for_copying(
     flows.execute(store, lambda: replace(flows.digest(["a"]), source="jobs:x; true"), "live-1")
     asks = "/runs/live-1/answer?question=ask"
     unnamed = serving(allow_writes=True).get(asks).text
-    assert "holdfast worker --flow=MODULE:NAME" in unnamed
+    assert "holdfast resume live-1 --flow=MODULE:NAME" in unnamed
     assert not re.search(r'data-copy="[^"]*MODULE:NAME', unnamed)
     assert "Replace MODULE:NAME" in unnamed
     assert "its record says it was started as <q>jobs:x; true</q>" in unnamed
     page = serving(allow_writes=True, sources={"digest": "jobs:digest"}).get(asks).text
-    assert 'data-copy="holdfast worker --flow=jobs:digest ' in page
+    assert 'data-copy="holdfast resume live-1 --flow=jobs:digest ' in page
     assert "MODULE:NAME" not in page

@@ -80,6 +80,22 @@ def test_damaged_entries_are_named_above_every_tab_with_what_to_do(
             assert "<b>Damaged.</b>" not in client.get("/runs/r").text
 
 
+def test_a_step_whose_stored_bytes_were_changed_is_marked_in_the_timeline(
+    cp: SyncCheckpointer, client: TestClient, tmp_path: Path
+) -> None:
+    for number in range(3):
+        cp.save("r", {"n": number}, step=f"step {number}")
+    with closing(sqlite3.connect(tmp_path / "runs.db")) as db, db:
+        db.execute("UPDATE holdfast_entries SET body = body || x'00' WHERE seq = 2")
+    page = client.get("/runs/r").text
+    assert re.findall(r'<span class="sr">(\w+) </span></span>', page) == [
+        "completed",
+        "damaged",
+        "completed",
+    ]
+    assert "Next problem" in page
+
+
 @pytest.mark.parametrize("tab", TABS)
 def test_every_tab_of_a_run_has_an_address(
     cp: SyncCheckpointer, client: TestClient, tab: str
@@ -175,7 +191,7 @@ def test_the_next_problem_leads_from_one_to_the_next(
     assert page.status_code == 200
     assert "the entry is missing" in page.text
     second = client.get("/runs/r/problem?step=@2&at=2", follow_redirects=False)
-    assert "at=4" in second.headers["location"]
+    assert "at=3" in second.headers["location"], "nothing proves it, without the one before"
 
 
 def test_a_step_that_is_not_there_leaves_the_page_as_it_is(

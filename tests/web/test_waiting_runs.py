@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 import holdfast as hf
 from holdfast.workflow import ask, step, workflow
 from tests.web import small_flows
+from tests.web.conftest import Serving
 from tests.web.test_run_page import rows_of
 
 
@@ -108,3 +109,24 @@ def test_a_run_that_waits_for_a_child_run_shows_what_that_asks(
         assert "holdfast resume parent-1 --flow=MODULE:NAME" in said
     opened = client.get("/runs/parent-1?open=run:parent-1//asks").text
     assert statuses(opened) == ["waits", "completed", "answered", "waits"]
+
+
+def test_the_form_of_a_question_says_what_continues_its_run(store: Path, serving: Serving) -> None:
+    small_flows.execute(store, asks, "asks-1")
+    form = text_of(serving(allow_writes=True).get("/inbox").text)
+    assert "When it is answered: nobody executes it" in form
+    assert "start your program again, or continue it with" in form
+    assert "holdfast resume asks-1 --flow=MODULE:NAME" in form
+
+
+def test_a_flow_without_inputs_has_no_empty_card(store: Path, client: TestClient) -> None:
+    small_flows.execute(store, asks, "asks-1")
+    assert "Inputs" not in text_of(client.get("/runs/asks-1").text)
+
+
+def test_a_run_that_went_back_says_so_in_the_list(
+    store: Path, cp: hf.SyncCheckpointer, client: TestClient
+) -> None:
+    small_flows.execute(store, asks, "asks-1")
+    cp.rollback("asks-1", seq=1)
+    assert "went back to @1" in text_of(client.get("/runs").text)

@@ -155,6 +155,9 @@ def _plain(run: RunInfo, word: str, shape: Shape) -> Note | None:
         parts.append(f"forked from {shape.origin}")
     if word == "running" and shape.failure is not None and shape.failure == shape.newest:
         parts.append(f"{shape.failure.step} failed, and is tried again")
+    if shape.newest is not None and shape.newest.kind == Kind.ROLLBACK:
+        to = shape.newest.parent
+        parts.append("went back to the beginning" if to is None else f"went back to @{to}")
     if not parts and run.step:
         parts.append(f"after {run.step}" if word == "running" else run.step)
     if shape.crashes and word == "completed":

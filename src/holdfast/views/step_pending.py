@@ -11,6 +11,7 @@ UNDER_WAY: Final = "under way"
 """The name of what is executed, where nothing says which step it is: until it is finished."""
 
 _COMES_NEXT: Final = "next step"  # its name while nobody executes it
+_UNKNOWN: Final = "unknown step"  # its name if it was cut off before it recorded anything
 
 
 class Pending:
@@ -45,6 +46,8 @@ def cut_off(steps: Steps, *, died: bool) -> Steps:
 
     def cut(one: Execution) -> Execution:
         begun = died or one.tried or one.outputs or one.child
+        if one.key == UNDER_WAY:
+            one = one._replace(name=_UNKNOWN, group=_UNKNOWN, note="cut off")
         return one._replace(status="cut off" if begun else "not started")
 
     made = (

@@ -21,7 +21,7 @@ from holdfast.views.questions import recorded
 from holdfast.views.runs import of_id
 from holdfast.views.values import plain
 from holdfast.web import actions
-from holdfast.web.pages.offers import Asked, short, shown
+from holdfast.web.pages.offers import Asked, short, shown, unattended
 from holdfast.web.rendering import page, run_path
 from holdfast.web.sent import Sent, done, posted
 from holdfast.web.site import Site
@@ -70,6 +70,10 @@ def question_form(
     question, form = asked.question, asked.form
     text = "" if question.shown is None else _pretty(question.shown)
     fails = question.default is FAIL
+    then = actions.then_of(site, question.run_id)
+    if then["by"] == "nobody":
+        told, command = unattended(site, question.run_id, then["command"])
+        then |= {"told": f"When it is answered: {told[:1].lower()}{told[1:]}", "command": command}
     return QuestionForm(
         asked=asked,
         form=form,
@@ -77,7 +81,7 @@ def question_form(
         shown=text[:_MOST],
         shown_cut=len(text) > _MOST,
         default=None if fails else short(question.default),
-        then=actions.then_of(site, question.run_id),
+        then=then,
         source=continuing.source_of(site.cp, question.run_id.partition(OF_CHILD)[0]),
         back=back,
         choice=choice,

@@ -10,7 +10,10 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from holdfast.checkpoint import RunInfo
+from holdfast.errors import HoldfastError
+from holdfast.operations.verifying import Integrity
 from holdfast.views.axis import Axis, axis_of
+from holdfast.views.run import proved
 from holdfast.views.runs import ANSWERED, ORPHANED, has_died
 from holdfast.views.step_groups import Group, groups_of
 from holdfast.views.step_pending import awaiting_worker, cut_off
@@ -89,8 +92,33 @@ def known_steps(site: Site, info: RunInfo) -> KnownSteps:
 def shown_steps(site: Site, info: RunInfo, word: str, facts: Mapping[str, Any]) -> KnownSteps:
     """The steps of a run, given what `doing` found: nothing is under way that nobody executes."""
     known = known_steps(site, info)
+    steps = known.steps
     if word == ORPHANED:
-        return KnownSteps(cut_off(known.steps, died=has_died(word, facts)))
-    if word == ANSWERED:
-        return KnownSteps(awaiting_worker(known.steps))
-    return known
+        steps = cut_off(steps, died=has_died(word, facts))
+    elif word == ANSWERED:
+        steps = awaiting_worker(steps)
+    found = integrity_of(site, info, word)
+    if found is not None and not found.ok:
+        steps = _with_damage(steps, found)
+    return known if steps is known.steps else KnownSteps(steps)
+
+
+def integrity_of(site: Site, info: RunInfo, word: str) -> Integrity | None:
+    """What checking a run found in the last minute; None if it is long, or can't be read."""
+    known = None if word == "running" else info.seq  # what is being executed changes all the time
+    try:
+        return site.kept.get(("proved", info.run_id, known), 60, lambda: proved(site.cp, info))
+    except HoldfastError:  # the page says why
+        return None
+
+
+def _with_damage(steps: Steps, found: Integrity) -> Steps:
+    """The steps, with those marked whose entries can't be trusted."""
+    wrong = {problem.seq: problem.reason for problem in found.problems}
+    made = (
+        one._replace(status="damaged", note=f"damaged: {wrong[one.seq]}")
+        if one.seq in wrong and one.seq is not None and one.kind != "damage"
+        else one
+        for one in steps.executions
+    )
+    return steps._replace(executions=tuple(made))

@@ -18,10 +18,10 @@ from holdfast.views import continuing, forms, threads
 from holdfast.views.forms import Field
 from holdfast.views.pauses import pause_of
 from holdfast.views.rescue import Advice, rescue
-from holdfast.views.run import proved
 from holdfast.views.runs import ANSWERED, doing
 from holdfast.views.values import plain
 from holdfast.web import actions
+from holdfast.web.pages.known_steps import integrity_of
 from holdfast.web.rendering import action_path, with_query
 from holdfast.web.site import Site
 
@@ -113,11 +113,10 @@ def offered(site: Site, info: RunInfo, word: str, at: int | None = None) -> Offe
 
 def _damage(site: Site, info: RunInfo, word: str) -> Damage | None:
     """What is damaged in a run, as it was found in the last minute."""
-    known = None if word == "running" else info.seq  # what is being executed changes all the time
+    found = integrity_of(site, info, word)
+    if found is None or found.ok:
+        return None
     try:
-        found = site.kept.get(("proved", info.run_id, known), 60, lambda: proved(site.cp, info))
-        if found is None or found.ok:
-            return None
         advice = rescue(site.commands, site.cp, found)
     except HoldfastError:  # the page says why it can't be read
         return None
@@ -256,7 +255,7 @@ def _note(site: Site, info: RunInfo, word: str) -> tuple[str, str | None]:
         return "", None
     then = actions.then_of(site, info.run_id)
     if then["by"] == "nobody":
-        return _unattended(site, info, then["command"])
+        return unattended(site, info.run_id, then["command"])
     if word == "submitted":
         return "", None
     if then["by"] == "here":
@@ -264,9 +263,9 @@ def _note(site: Site, info: RunInfo, word: str) -> tuple[str, str | None]:
     return "A worker continues it by itself in a moment.", None
 
 
-def _unattended(site: Site, info: RunInfo, worker: str) -> tuple[str, str]:
+def unattended(site: Site, run_id: str, worker: str) -> tuple[str, str]:
     """How to continue a run that nobody executes: as `holdfast show` says it."""
-    root = info.run_id.partition(OF_CHILD)[0]
+    root = run_id.partition(OF_CHILD)[0]
     with suppress(CheckpointCorruptedError, KeyMissingError):  # nobody can tell
         if is_for_workers(site.cp.core, root):
             return "It waits for a worker, and none of its flow is alive. Start one with", worker

@@ -41,6 +41,7 @@ def _inputs(site: Site, run: ShownRun) -> list[Card]:
             return []
         origin = Meta(opening).origin
         cards = [_card("Inputs", site, run, opening.seq)] if opening.size else []
+        cards = [card for card in cards if card.fields or card.note]  # a flow may take none
     except CheckpointCorruptedError as error:
         return [Card("Inputs", [], note=f"damaged: {error.reason}")]
     if origin:

@@ -262,7 +262,8 @@ def _badges(one: Execution) -> Iterator[Badge]:
     if not one.current and one.status != "void":
         yield Badge("left behind", "can")
     if one.note and one.kind != "damage":
-        yield Badge("answered" if one.status == "answered" else one.note.partition(":")[0])
+        text = "answered" if one.status == "answered" else one.note.partition(":")[0]
+        yield Badge(text, "bad" if one.status == "damaged" else "")
     if one.kind == "damage":
         yield Badge("damaged", "bad")
 
