@@ -114,8 +114,7 @@ def test_a_run_that_waits_for_a_child_run_shows_what_that_asks(
 def test_the_form_of_a_question_says_what_continues_its_run(store: Path, serving: Serving) -> None:
     small_flows.execute(store, asks, "asks-1")
     form = text_of(serving(allow_writes=True).get("/inbox").text)
-    assert "When it is answered: nobody executes it" in form
-    assert "start your program again, or continue it with" in form
+    assert "when it is answered, start your program again, or continue it with" in form
     assert "holdfast resume asks-1 --flow=MODULE:NAME" in form
 
 

@@ -72,8 +72,8 @@ def question_form(
     fails = question.default is FAIL
     then = actions.then_of(site, question.run_id)
     if then["by"] == "nobody":
-        told, command = unattended(site, question.run_id, then["command"])
-        then |= {"told": f"When it is answered: {told[:1].lower()}{told[1:]}", "command": command}
+        told, command = unattended(site, question.run_id, then["command"], asks=True)
+        then |= {"told": told, "command": command}
     return QuestionForm(
         asked=asked,
         form=form,

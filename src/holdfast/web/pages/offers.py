@@ -263,12 +263,17 @@ def _note(site: Site, info: RunInfo, word: str) -> tuple[str, str | None]:
     return "A worker continues it by itself in a moment.", None
 
 
-def unattended(site: Site, run_id: str, worker: str) -> tuple[str, str]:
-    """How to continue a run that nobody executes: as `holdfast show` says it."""
+def unattended(site: Site, run_id: str, worker: str, *, asks: bool = False) -> tuple[str, str]:
+    """How to continue a run that nobody executes, or that `asks` before: as `holdfast show` says it.
+
+    `worker` is the command that starts one.
+    """
     root = run_id.partition(OF_CHILD)[0]
     with suppress(CheckpointCorruptedError, KeyMissingError):  # nobody can tell
         if is_for_workers(site.cp.core, root):
             return "It waits for a worker, and none of its flow is alive. Start one with", worker
     again = continuing.or_again(continuing.source_of(site.cp, root))
-    told = f"Nobody executes it, and no worker of its flow is alive: {again}continue it with"
-    return told, command_of(site, root, "deadline")
+    lead = "Nobody executes it, and no worker of its flow is alive: "
+    if asks:
+        lead = "No worker of its flow is alive: when it is answered, "
+    return f"{lead}{again}continue it with", command_of(site, root, "deadline")
