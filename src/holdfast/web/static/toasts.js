@@ -3,6 +3,7 @@
 
 const SHOWN = 6000; // milliseconds, unless somebody points at it or is in it
 const MOST = 3;
+let settled; // the timer after which browsers keep what is seen in its place again
 
 function region() {
   const dialog = document.querySelector("dialog[open]");
@@ -20,11 +21,12 @@ function region() {
 
 export function toast(text) {
   const place = region();
-  document.documentElement.classList.add("moves");
   for (const shown of [...place.children]) {
     if (shown.firstChild.textContent === text) remove(shown);
   }
   while (place.children.length >= MOST) remove(place.firstChild);
+  clearTimeout(settled);
+  document.documentElement.classList.add("moves");
   const shown = document.createElement("p");
   shown.className = "toast";
   const said = document.createElement("span");
@@ -50,7 +52,8 @@ export function toast(text) {
 
 function remove(shown) {
   shown.remove();
-  setTimeout(() => {
+  clearTimeout(settled);
+  settled = setTimeout(() => {
     if (!document.querySelector("#toasts > *")) document.documentElement.classList.remove("moves");
   }, 200);
 }
