@@ -234,10 +234,14 @@ def test_an_answer_that_a_rollback_voided_is_said_to_be_void(
     flows.execute(store, lambda: flows.digest(["a"]), "digest-1")
     post(writing, "/runs/digest-1/answer", question="ask", answer="true")
     void = "void: the run was rolled back behind it"
-    pages = ("/inbox?state=done", "/runs/digest-1?tab=journal", "/runs/digest-1?step=ask")
-    for path in pages:
-        assert void not in writing.get(path).text
+    pages = {
+        "/inbox?state=done": "the run went back to @1",
+        "/runs/digest-1?tab=journal": void,
+        "/runs/digest-1?step=ask": void,
+    }
+    for path, why in pages.items():
+        assert why not in writing.get(path).text
     with hf.SyncCheckpointer(store) as cp:
         cp.rollback("digest-1", seq=1)
-    for path in pages:
-        assert void in writing.get(path).text, path
+    for path, why in pages.items():
+        assert why in writing.get(path).text, path

@@ -55,7 +55,7 @@ def test_a_question_that_a_rollback_left_behind_is_void(writing: TestClient, bac
     assert "Void: the run went back to @1." in drawer
     assert "Answered" not in drawer
     journal = text_of(writing.get(f"/runs/{back}?tab=journal").text)
-    assert "asks publish Publish it? void the run went back to @1" in journal
+    assert "asks publish Publish it? (void: the run was rolled back behind it)" in journal
 
 
 def test_the_inbox_says_why_a_question_is_void(writing: TestClient, back: str) -> None:
