@@ -195,3 +195,24 @@ def test_a_process_takes_a_run_over_and_only_steps_claim_something(
     shown = cli("show", "order").out
     assert "taken over" in shown
     assert "claim" not in shown
+
+
+@workflow
+async def family() -> str:
+    return await asking()
+
+
+def test_whoever_looks_at_a_run_that_waits_for_a_childs_answer_is_led_to_that_question(
+    cli: Cli, cp: hf.SyncCheckpointer
+) -> None:
+    with pytest.raises(hf.RunPausedError):
+        hf.Engine(cp).run_sync(family(), run_id="order")
+    shown = cli("show", "order").out
+    assert "it waits for its child run 'order//asking', which asks:" in shown
+    assert "\n  holdfast answer order//asking --with=true\n" in shown
+    refused = cli("answer", "order", "--with", "true")
+    assert refused.code != 0
+    assert "answer that: holdfast answer order//asking --with=true" in refused.err
+    answered = cli("answer", "order//asking", "--with", "true").out
+    assert "holdfast resume order --flow=MODULE:NAME" in answered, "not the child run itself"
+    assert hf.Engine(cp).run_sync(family(), run_id="order", resume=True) == "shipped"

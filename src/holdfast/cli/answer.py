@@ -17,6 +17,7 @@ from holdfast.engine.people import inbox, requests
 from holdfast.engine.people.questions import Question
 from holdfast.errors import InvalidAnswerError, QuestionError
 from holdfast.views import continuing, threads, voided, words
+from holdfast.views.asking import asked_by_child
 from holdfast.views.commands import ANY_FORM, answer_form
 from holdfast.views.rescue import Advice
 from holdfast.views.values import plain
@@ -64,6 +65,10 @@ def command(
             except QuestionError as error:
                 if void := voided.keys(cp, run_id):
                     error.add_note(f"{words.some(void)}: {voided.VOID}")
+                if below := asked_by_child(cp, info):
+                    child = below[0].run_id
+                    instead = session.commands.answer(child, below)
+                    error.add_note(f"it waits for its child run {child!r}; answer that: {instead}")
                 raise
         if asked is None and document is None:
             names = ", ".join(repr(one.key) for one in waiting)

@@ -10,6 +10,7 @@ from holdfast.engine.resume.activity import is_for_workers
 from holdfast.engine.working.listing import list_workers
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import OF_CHILD, Status
+from holdfast.operations.children import root_of
 from holdfast.project import project_settings
 from holdfast.views import threads
 from holdfast.views.commands import PLACEHOLDER, Commands, meaning
@@ -44,7 +45,10 @@ def or_again(source: str | None) -> str:
 
 
 def after_an_answer(commands: Commands, cp: SyncCheckpointer, info: RunInfo) -> Advice | None:
-    """How to continue a run that was answered; None if a worker does."""
+    """How to continue a run that was answered, or the one it is a child of; None if a worker does."""
+    root = root_of(cp.core, info.run_id)
+    if root is not None and root.run != info.run_id:
+        info = cp.run(root.run) or info
     if has_worker(cp, info.run_id):
         return None
     if is_for_workers(cp.core, info.run_id):

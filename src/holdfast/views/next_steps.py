@@ -15,6 +15,7 @@ from holdfast.errors import CheckpointCorruptedError, HoldfastError, KeyMissingE
 from holdfast.model import Kind, Status
 from holdfast.operations.verifying import Integrity
 from holdfast.views import continuing, threads
+from holdfast.views.asking import asked_by_child
 from holdfast.views.commands import Commands, meaning, other_answers
 from holdfast.views.rescue import Advice, is_current_intact, rescue
 from holdfast.views.runs import nobody
@@ -124,6 +125,11 @@ def _paused(
     if asked:
         command = commands.answer(info.run_id, asked)
         return Advice("it waits for an answer:", command, other_answers(asked[0], command))
+    if asked := asked_by_child(cp, info):
+        child = asked[0].run_id
+        command = commands.answer(child, asked)
+        note = other_answers(asked[0], command)
+        return Advice(f"it waits for its child run {child!r}, which asks:", command, note)
     if facts.get("due") is None:
         return _again(commands, cp, info, "it is paused;")
     return None

@@ -15,6 +15,7 @@ from holdfast.engine.resume.activity import is_for_workers
 from holdfast.errors import CheckpointCorruptedError, HoldfastError, KeyMissingError
 from holdfast.model import OF_CHILD, Status
 from holdfast.views import continuing, forms, threads
+from holdfast.views.asking import awaited
 from holdfast.views.forms import Field
 from holdfast.views.pauses import pause_of
 from holdfast.views.rescue import Advice, rescue
@@ -181,22 +182,13 @@ def _offer(site: Site, info: RunInfo, name: str, at: int | None = None) -> Offer
 def _asked(site: Site, info: RunInfo) -> list[Asked]:
     """What a run asks, or its child runs that it waits for."""
     asked: list[Asked] = []
-    for each in (info, *_awaited(site, info)):
+    for each in (info, *awaited(site.cp, info)):
         if not each.questions or each.status in (Status.COMPLETED, Status.CANCELLED):
             continue
         with suppress(HoldfastError):  # the journal shows what is wrong with it
             found = inbox.questions(site.cp.core, each.run_id)
             asked += [shown(site, question, found) for question in found[:_WAITING]]
     return asked[:_WAITING]
-
-
-def _awaited(site: Site, info: RunInfo) -> list[RunInfo]:
-    """The child runs of a run that is paused."""
-    if info.status != Status.PAUSED or not _is_of_flow(info):
-        return []
-    with suppress(HoldfastError):
-        return site.cp.children(info.run_id)
-    return []
 
 
 def shown(site: Site, question: Question, beside: list[Question] | None = None) -> Asked:
@@ -249,7 +241,7 @@ def _note(site: Site, info: RunInfo, word: str) -> tuple[str, str | None]:
     waits = word in ("orphaned", "answered", "submitted")
     if not waits and word in ("failed", "paused", "open") and _is_of_flow(info):
         waits = actions.is_asked_to_resume(site, info.run_id) or any(
-            doing(site.cp, child)[0] == ANSWERED for child in _awaited(site, info)
+            doing(site.cp, child)[0] == ANSWERED for child in awaited(site.cp, info)
         )
     if not waits or not _is_of_flow(info):
         return "", None
