@@ -147,7 +147,7 @@ class SQLiteVault(TableVault):
         self.path = place / "runs.db"
         self._store = SQLiteStore(self.path)
         self._store.append([])
-        self._db = sqlite3.connect(self.path, isolation_level=None)
+        self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA synchronous = OFF")
         for opened in (self._db, self._store):
             weakref.finalize(self, opened.close)

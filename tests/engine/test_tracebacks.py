@@ -125,7 +125,7 @@ def interrupted_here() -> None:
 
 async def interrupted_soon() -> None:
     """Ctrl-C while the event loop waits."""
-    threading.Timer(0.2, signal.raise_signal, (signal.SIGINT,)).start()
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
     await asyncio.sleep(20)
 
 
