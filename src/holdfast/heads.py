@@ -38,7 +38,9 @@ _OPENS: Final = (Kind.OPEN.value, Kind.CLAIM.value)
 ASKS: Final = (Kind.QUESTION.value, Kind.ANSWER.value, Kind.REQUEST.value)
 """The kinds of entries that change a row though they begin no term."""
 
-_OF_STEPS: Final = (Kind.FAIL.value, Kind.SLEEP.value)  # their `due` is a step's own
+OF_STEPS: Final = (Kind.FAIL.value, Kind.SLEEP.value)
+"""The kinds of entries whose `due` is a step's own, and not that of the run."""
+
 _MAY_CHANGE: Final = frozenset({*ASKS, Kind.TOMBSTONE.value})
 
 _FACTS: Final = re.compile('"(?:holder|due|questions|labels|parent)"')
@@ -232,7 +234,7 @@ def change_by(entry: Entry) -> RowChange:
     begins = entry.term == entry.seq
     held = begins and entry.kind in _OPENS and entry.status == Status.RUNNING
     speaks = begins or entry.kind in ASKS
-    due = _number(facts.get("due")) if speaks and entry.kind not in _OF_STEPS else None
+    due = _number(facts.get("due")) if speaks and entry.kind not in OF_STEPS else None
     questions = _number(facts.get("questions"))
     opens = entry.kind == Kind.OPEN
     row = RunHead(

@@ -205,8 +205,11 @@ async def family() -> str:
 def test_whoever_looks_at_a_run_that_waits_for_a_childs_answer_is_led_to_that_question(
     cli: Cli, cp: hf.SyncCheckpointer
 ) -> None:
-    with pytest.raises(hf.RunPausedError):
+    with pytest.raises(
+        hf.RunPausedError, match="answer to its child run 'order//asking'"
+    ) as paused:
         hf.Engine(cp).run_sync(family(), run_id="order")
+    assert paused.value.child == "order//asking"
     shown = cli("show", "order").out
     assert "it waits for its child run 'order//asking', which asks:" in shown
     assert "\n  holdfast answer order//asking --with=true\n" in shown
@@ -216,3 +219,14 @@ def test_whoever_looks_at_a_run_that_waits_for_a_childs_answer_is_led_to_that_qu
     answered = cli("answer", "order//asking", "--with", "true").out
     assert "holdfast resume order --flow=MODULE:NAME" in answered, "not the child run itself"
     assert hf.Engine(cp).run_sync(family(), run_id="order", resume=True) == "shipped"
+
+
+def test_run_and_resume_lead_to_the_question_of_a_child_run(
+    cli: Cli, cp: hf.SyncCheckpointer
+) -> None:
+    flow = "tests.cli.test_timeline:family"
+    begun = cli("run", flow, "--run-id", "order")
+    assert "continue with: holdfast answer order//asking --with=true" in begun.err
+    again = cli("resume", "order", "--flow", flow)
+    assert "? ship: Ship it?" in again.err
+    assert "continue with: holdfast answer order//asking --with=true" in again.err

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from typing import Final
 
 from tests.simulation.schedule import Outcome, failures_in, simulate
@@ -52,7 +53,8 @@ def main() -> int:
 def _carried_out(seeds: range) -> Iterator[tuple[int, list[Outcome]]]:
     """How many were carried out, and those that violate something, slice by slice."""
     slices = [seeds[at : at + _SLICE] for at in range(0, len(seeds), _SLICE)]
-    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(slices)), initializer=_deaf) as pool:
+    processes, fork = min(os.cpu_count() or 1, len(slices)), get_context("fork")
+    with ProcessPoolExecutor(processes, fork, initializer=_deaf) as pool:
         sizes = {pool.submit(failures_in, each): len(each) for each in slices}
         under_way = set(sizes)
         try:

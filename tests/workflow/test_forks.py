@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.engine.resume.activity import activity_of
 from holdfast.events import RollbackStarted, StepRetrying, StepStarted
 from holdfast.workflow import ask, sleep, step, workflow
 from tests.workflow.support import Calls, Flow, collect, of, recorded, stop_at
@@ -414,6 +415,9 @@ def test_a_fork_behind_a_retry_and_a_sleep_waits_for_nobody(store: hf.Store) -> 
         for name in ("a", "b"):
             seq = await seq_of(cp, "r", name)
             fork = await cp.fork("r", seq=seq, run_id=f"behind {name}")
-            assert (await cp.run(fork.run_id)).due_at is None  # type: ignore[union-attr]
+            info = await cp.run(fork.run_id)
+            assert info is not None
+            assert info.due_at is None
+            assert activity_of(cp.core, info).due is None
 
     asyncio.run(main())

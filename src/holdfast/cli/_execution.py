@@ -29,6 +29,7 @@ from holdfast.kernel.core import Core
 from holdfast.logs import logger
 from holdfast.urls import masked
 from holdfast.views import words
+from holdfast.views.asking import asked_by_child
 from holdfast.views.commands import other_answers
 from holdfast.views.errors import as_options
 from holdfast.views.outcome import failure_from
@@ -150,10 +151,12 @@ class EventPrinter:
         elif own and isinstance(event, ev.RunFailed) and self._failed_step in _steps_of(event):
             line = f"failed in {self._failed_step}"  # whose error is in the line before
         if own and isinstance(event, ev.RunPaused):
-            asked = questions(core, self.run_id) if event.questions else []
+            below = asked_by_child(core, self.run_id) if not event.questions else []
+            asked = questions(core, self.run_id) if event.questions else below
             commands = self._session.commands
             form = self._session.interactive
-            way = commands.answer(self.run_id, asked, form=form) if asked else self._again()
+            whose = below[0].run_id if below else self.run_id
+            way = commands.answer(whose, asked, form=form) if asked else self._again()
             line += f"; continue with: {way}"
             note = other_answers(asked[0], way) if asked and not form else ""
             for one in asked:  # a run that is resumed does not ask again

@@ -65,7 +65,7 @@ def command(
             except QuestionError as error:
                 if void := voided.keys(cp, run_id):
                     error.add_note(f"{words.some(void)}: {voided.VOID}")
-                if below := asked_by_child(cp, info):
+                if below := asked_by_child(cp.core, run_id):
                     child = below[0].run_id
                     instead = session.commands.answer(child, below)
                     error.add_note(f"it waits for its child run {child!r}; answer that: {instead}")

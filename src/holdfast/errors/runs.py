@@ -185,13 +185,20 @@ class RunPausedError(RunError):
     """The run waits for an answer, or was asked to pause; the steps it finished are saved.
 
     `until` is when a worker continues it by itself: it sleeps, or a question has a deadline.
+    `child` is the child run that asks, if it waits for one.
     """
 
     run_id: str
     questions: tuple[str, ...] = ()
     until: datetime | None = None
+    child: str | None = attribute(None)
 
     def __str__(self) -> str:
+        if self.child is not None:
+            return (
+                f"run {self.run_id!r} waits for an answer to its child run {self.child!r}; "
+                f"answer that, then resume {self.run_id!r}"
+            )
         if not self.questions and self.until is not None:
             when = self.until.isoformat(sep=" ", timespec="seconds")
             return f"run {self.run_id!r} sleeps until {when}; a worker continues it then"

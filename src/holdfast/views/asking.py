@@ -9,7 +9,9 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.engine.people.inbox import questions
 from holdfast.engine.people.questions import Question
 from holdfast.errors import HoldfastError
+from holdfast.kernel.core import Core
 from holdfast.model import Status
+from holdfast.operations.children import children
 from holdfast.views import threads
 
 
@@ -17,16 +19,20 @@ def awaited(cp: SyncCheckpointer, info: RunInfo) -> list[RunInfo]:
     """The child runs of a run that is paused."""
     if info.status != Status.PAUSED or info.flow in (None, threads.FLOW):
         return []
-    with suppress(HoldfastError):  # the journal shows what is wrong with it
-        return cp.children(info.run_id)
+    return _children(cp.core, info.run_id)
+
+
+def asked_by_child(core: Core, run_id: str) -> list[Question]:
+    """What the first child run of a paused run asks that asks anything."""
+    for child in _children(core, run_id):
+        if child.questions and child.status == Status.PAUSED:
+            with suppress(HoldfastError):
+                if found := questions(core, child.run_id):
+                    return found
     return []
 
 
-def asked_by_child(cp: SyncCheckpointer, info: RunInfo) -> list[Question]:
-    """What the first child run asks that asks anything, if a paused run waits for it."""
-    for child in awaited(cp, info):
-        if child.questions and child.status == Status.PAUSED:
-            with suppress(HoldfastError):
-                if found := questions(cp.core, child.run_id):
-                    return found
+def _children(core: Core, run_id: str) -> list[RunInfo]:
+    with suppress(HoldfastError):  # the journal shows what is wrong with it
+        return children(core, run_id)
     return []

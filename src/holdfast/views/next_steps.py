@@ -125,7 +125,7 @@ def _paused(
     if asked:
         command = commands.answer(info.run_id, asked)
         return Advice("it waits for an answer:", command, other_answers(asked[0], command))
-    if asked := asked_by_child(cp, info):
+    if asked := asked_by_child(cp.core, info.run_id):
         child = asked[0].run_id
         command = commands.answer(child, asked)
         note = other_answers(asked[0], command)

@@ -9,6 +9,7 @@ from holdfast.checkpoint import RunInfo, to_datetime
 from holdfast.codec.meta import Meta
 from holdfast.engine.holding.observing import standing
 from holdfast.engine.resume.stops import TIMER, resume_requested
+from holdfast.heads import OF_STEPS
 from holdfast.kernel.core import Core
 from holdfast.model import Status
 
@@ -64,5 +65,5 @@ def due_of(core: Core, run_id: str) -> datetime | None:
     head = core.journals.head(run_id)
     if head is not None and head.seq != head.term:
         head = resume_requested(core, head) or core.journals.entry(run_id, head.term)
-    due = None if head is None else Meta(head).due
+    due = None if head is None or head.kind in OF_STEPS else Meta(head).due
     return None if due is None else to_datetime(due)

@@ -53,7 +53,7 @@ class Finished(NamedTuple):
     """The outcome of a task: a value, or an error."""
 
     task: Task
-    value: Any
+    value: Any  # while a child run waits: the run that asks something, or None
     error: StepFailedError | None
     duration: float  # in seconds, of all attempts; if it failed, of the last one
     attempts: int
@@ -315,7 +315,8 @@ class Steps:
                     await run.hear()
                 due = None if waits.until is None else to_micros(waits.until)
                 spent = perf_counter() - began
-                return Finished(task, None, None, spent, attempt, paused=True, until=due)
+                asks = waits.run_id if waits.questions else waits.child
+                return Finished(task, asks, None, spent, attempt, paused=True, until=due)
             except ExecutorBrokeError as broke:
                 hopeless = self.attempts.count_break(task, broke)
                 if hopeless is not None:

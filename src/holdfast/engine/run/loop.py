@@ -349,7 +349,7 @@ class Run(Telling):
             elif done.paused and done.task.abandoned:
                 program.drop(done.task)
             elif done.paused:
-                self.waits.add_child(done.until)
+                self.waits.add_child(done.until, done.value)
             else:
                 try:
                     item = self.results.prepared(done) if done.task.recorded else None

@@ -23,6 +23,7 @@ class Waits:
         self._deadlines = deadlines  # of questions, by key
         self._of_children: list[int] = []  # when child runs that wait are to be continued
         self.for_child = False
+        self.asks: str | None = None  # a child run, or a child of it
 
     def add_question(self, record: Record, now: int) -> None:
         """A question is asked now."""
@@ -31,9 +32,10 @@ class Waits:
         elif "within" in record.value:
             self._deadlines[record.step] = now + round(record.value["within"] * 1e6)
 
-    def add_child(self, until: int | None) -> None:
-        """A child run waits, at most until this moment if it is known."""
+    def add_child(self, until: int | None, asks: str | None) -> None:
+        """A child run waits, at most until this moment if it is known; maybe for an answer."""
         self.for_child = True
+        self.asks = asks
         if until is not None:
             self._of_children.append(until)
 
@@ -85,6 +87,8 @@ def _stop(run: Run, questions: tuple[str, ...], due: int | None) -> NoReturn:
     until = None if due is None else to_datetime(due)
     run.emit(ev.RunPaused(run.run_id, questions, until))
     paused = RunPausedError(run.run_id, questions, until)
+    if run.wanted is None and not questions:
+        paused.child = run.waits.asks
     paused.state = run.program.state
     run.recorder.tell_if_unsaved(paused)
     raise paused
