@@ -255,3 +255,34 @@ def test_no_two_labels_of_the_axis_read_the_same_and_none_is_cut_off() -> None:
     assert all(label.x < 92 or label.at_end for label in labels)
     assert any(label.wide for label in ticks)
     assert not all(label.wide for label in ticks)
+
+
+class Unknown:
+    """What can't be stored."""
+
+
+def test_an_attempt_whose_value_can_not_be_stored_is_as_long_as_it_was(
+    cp: hf.SyncCheckpointer,
+) -> None:
+    tried: list[int] = []
+
+    @step(retry=Retry(2, backoff=0.4, jitter=0.0))
+    def odd() -> object:
+        tried.append(1)
+        if len(tried) == 1:
+            raise ConnectionError
+        return Unknown()
+
+    @workflow
+    async def job() -> None:
+        await odd()
+
+    with pytest.raises(hf.StepFailedError):
+        hf.Engine(cp).run_sync(job(), run_id="odd")
+    info = cp.run("odd")
+    assert info is not None
+    (one,) = [each for each in steps_of(cp, info).executions if each.name == "odd"]
+    first, last = one.attempts
+    assert first.end is not None
+    assert last.start is not None
+    assert last.start - first.end >= 0.4e6, "the pause between them"

@@ -55,7 +55,8 @@ class Finished(NamedTuple):
     task: Task
     value: Any  # while a child run waits: the run that asks something, or None
     error: StepFailedError | None
-    duration: float  # in seconds, of all attempts; if it failed, of the last one
+    duration: float  # in seconds, of all attempts
+    last: float  # of the last one
     attempts: int
     paused: bool = False  # a child run that waits for someone, or for a timer
     claims: Mapping[str, Any] = NO_CLAIMS  # what its entry says about the world
@@ -278,7 +279,7 @@ class Steps:
         since = began  # of this attempt
         if self.deaths and self._hopeless(task):
             error = given_up(run.run_id, task, self.deaths, attempt - 1)
-            return Finished(task, None, error, 0.0, attempt - 1)
+            return Finished(task, None, error, 0.0, 0.0, attempt - 1)
         resting, sleep = self.resting, task.fn if isinstance(task.fn, Sleep) else None
         if sleep is None and resting.due:
             if not await resting.as_recorded(key, here):
@@ -295,8 +296,9 @@ class Steps:
                     value, claims = await self.attempts.make(task, attempt, here)
                 finally:
                     self._interruption.here = None
-                spent = perf_counter() - began
-                return _new(Finished, (task, value, None, spent, attempt, False, claims, None))
+                now = perf_counter()
+                spent = now - began, now - since
+                return _new(Finished, (task, value, None, *spent, attempt, False, claims, None))
             except asyncio.CancelledError as cancelled:
                 if self._interruption.was_ours(here):
                     return None
@@ -305,7 +307,7 @@ class Steps:
                     raise
                 # Something that it awaited was cancelled.
                 failed = failure(run.run_id, task, cancelled, attempt)
-                return Finished(task, None, failed, perf_counter() - since, attempt)
+                return Finished(task, None, failed, *_since(began, since), attempt)
             except NotBegunError as stopped:
                 raise stopped.why from None
             except RunPausedError as waits:
@@ -314,15 +316,16 @@ class Steps:
                 if run.wanted is None:
                     await run.hear()
                 due = None if waits.until is None else to_micros(waits.until)
-                spent = perf_counter() - began
+                spent = _since(began, since)
                 asks = waits.run_id if waits.questions else waits.child
-                return Finished(task, asks, None, spent, attempt, paused=True, until=due)
+                return Finished(task, asks, None, *spent, attempt, paused=True, until=due)
             except ExecutorBrokeError as broke:
                 hopeless = self.attempts.count_break(task, broke)
                 if hopeless is not None:
                     failed = failure(run.run_id, task, hopeless, attempt)
-                    return Finished(task, None, failed, perf_counter() - since, attempt)
+                    return Finished(task, None, failed, *_since(began, since), attempt)
                 attempt += 1
+                since = perf_counter()
                 self._announce(task, attempt)
                 self.ring()
                 continue
@@ -337,17 +340,23 @@ class Steps:
                 self.attempts.under_way.pop(task.key, None)
                 if retry is None or task.abandoned or not retry.allows(raised, failures):
                     failed = failure(run.run_id, task, raised, failures)
-                    return Finished(task, None, failed, perf_counter() - since, attempt)
+                    return Finished(task, None, failed, *_since(began, since), attempt)
                 why = raised
             delay = retry.delay(failures, run.core.journals.entropy)
-            spent = perf_counter() - since
-            if not await resting.before_retry(task, attempt, why, spent, delay, here):
+            took = perf_counter() - since
+            if not await resting.before_retry(task, attempt, why, took, delay, here):
                 return None
             since = perf_counter()
             attempt += 1
             tries += 1
             self._announce(task, attempt)
             self.ring()
+
+
+def _since(began: float, again: float) -> tuple[float, float]:
+    """The seconds since both."""
+    now = perf_counter()
+    return now - began, now - again
 
 
 def _retrieve(spawned: asyncio.Task[Any]) -> None:

@@ -373,7 +373,7 @@ class Run(Telling):
             except Exception as error:
                 ends = error, task
                 break
-            drafts = [self.recorder.draft(record, done.duration) for record in records]
+            drafts = [self.recorder.draft(record, done.last) for record in records]
             await self.recorder.save_and_announce(drafts)
         self.steps.raise_fatal()  # before anything is recorded about the run itself
         if self.hands_over:

@@ -42,7 +42,7 @@ class Resting:
         return due is None or await self._wait(key, due, here)
 
     async def before_retry(
-        self, task: Task, attempt: int, why: Exception, spent: float, delay: float, here: bool
+        self, task: Task, attempt: int, why: Exception, took: float, delay: float, here: bool
     ) -> bool:
         """Record that an attempt failed, and wait: the next holder must not start counting anew."""
         run, message = self._run, f"{type_name(why)}: {message_of(why)}"
@@ -54,7 +54,7 @@ class Resting:
             Kind.FAIL, Status.RUNNING, facts, value=describe(why), step=task.key
         )
         try:
-            await run.recorder.save([note._replace(duration=spent)])
+            await run.recorder.save([note._replace(duration=took)])
         except asyncio.CancelledError:
             if self._interruption.was_ours(here):
                 return False
