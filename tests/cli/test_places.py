@@ -8,6 +8,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.cli._exits import Exit
+from holdfast.workflow import step, workflow
 from tests.cli.conftest import Cli
 
 
@@ -19,7 +20,7 @@ def test_show_takes_a_checkpoint_as_run_at_seq(cli: Cli, plain: hf.SyncCheckpoin
     assert cli("show", "plain-run@2", "--at", "3").code == Exit.USAGE
     missing = cli("show", "plain-run@77")
     assert missing.code == Exit.NOT_FOUND
-    assert "see them with: holdfast show plain-run\n" in missing.err
+    assert missing.err.endswith("has no checkpoint plain-run@77; it has @4, @3, @2, @1\n")
     assert "there is no run 'other@2'" in cli("show", "other@2").err
 
 
@@ -69,3 +70,38 @@ def test_where_a_run_is_wanted_the_error_says_the_command_for_a_checkpoint(
     for hint in hints:
         yes = ["--yes"] if hint.startswith("delete") else []
         assert cli(*shlex.split(hint), *yes).code == 0, hint
+
+
+def test_a_run_and_a_seq_are_meant_rather_than_a_run_that_begins_like_that(
+    cli: Cli, cp: hf.SyncCheckpointer
+) -> None:
+    for run in ("user", "user@2024-01-01"):
+        for n in (1, 2, 3):
+            cp.save(run, {"run": run, "n": n})
+    assert cli("show", "user@2", "--json").json["state"] == {"run": "user", "n": 2}
+    assert cli("fork", "user@2", "--run-id", "f", "--json").code == 0
+    assert cli("show", "f", "--json").json["state"] == {"run": "user", "n": 2}
+    assert cli("show", "user@2024-01-01", "--json").json["state"]["n"] == 3
+    assert cli("show", "user@2024-", "--json").json["state"]["n"] == 3
+
+
+def test_an_entry_without_a_state_is_no_checkpoint_and_those_there_are_are_named(
+    cli: Cli, cp: hf.SyncCheckpointer
+) -> None:
+    @workflow
+    async def job() -> None:
+        await step("one").python(int)
+        await step("two").python(int)
+
+    hf.Engine(cp).run_sync(job(), run_id="job")
+    for command in (
+        ["show", "job@3"],
+        ["rollback", "job", "3"],
+        ["fork", "job@3"],
+        ["retry", "job@3"],
+    ):
+        refused = cli(*command)
+        assert refused.code != 0
+        assert "has no checkpoint job@3" in refused.err, command
+        assert "it has @2, @1" in refused.err, command
+        assert "list its checkpoints" not in refused.err

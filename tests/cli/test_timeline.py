@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 
 import pytest
@@ -230,3 +231,24 @@ def test_run_and_resume_lead_to_the_question_of_a_child_run(
     again = cli("resume", "order", "--flow", flow)
     assert "? ship: Ship it?" in again.err
     assert "continue with: holdfast answer order//asking --with=true" in again.err
+
+
+def test_an_answered_child_run_is_continued_by_its_parent_in_every_hint(
+    cli: Cli, cp: hf.SyncCheckpointer
+) -> None:
+    with pytest.raises(hf.RunPausedError):
+        hf.Engine(cp).run_sync(family(), run_id="order")
+    cli("answer", "order//asking", "--with", "true")
+    shown = cli("show", "order").out
+    assert "└── asking  answered" in shown
+    assert "its child run was answered; start your program again" in shown
+    for run in ("order", "order//asking"):
+        assert "\n  holdfast resume order --flow=MODULE:NAME\n" in cli("show", run).out
+
+
+def test_what_a_step_took_is_counted_once_though_it_was_retried(
+    cli: Cli, paused: hf.SyncCheckpointer
+) -> None:
+    summary = cli("show", "job").out.splitlines()[1]
+    until_last, in_steps = (float(text) for text in re.findall(r"([0-9.]+) s ", summary))
+    assert in_steps <= until_last

@@ -261,5 +261,5 @@ def test_words_of_other_programs_and_wrong_places_lead_to_commands(cli: Cli) -> 
     assert "To delete the whole run: holdfast forget a" in cli("delete", "a").err
     wrong = cli("submit", "jobs:etl", "-i", "day=1", "--store", "sqlite://x.db").err
     assert wrong.count("sqlite://x.db") == 1
-    assert "see them with: holdfast show a" in cli("diff", "a", "1", "99").err
+    assert "it has @3, @1" in cli("diff", "a", "1", "99").err
     assert "holdfast show a" in cli("retry", "a").err

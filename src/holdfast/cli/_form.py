@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -55,8 +56,16 @@ def _choose(choices: list[Any], title: str, schema: Mapping[str, Any], *, requir
     if default is None and not required:
         default = 0
     lowest = 1 if required else 0
-    picked: int = click.prompt(title, type=click.IntRange(lowest, len(choices)), default=default)
+    picked: int = click.prompt(title, value_proc=partial(_number, choices, lowest), default=default)
     return choices[picked - 1] if picked else _NOTHING
+
+
+def _number(choices: list[Any], lowest: int, given: Any) -> int:
+    """The number of a choice that is given by its number or, if it is a text, as it is."""
+    if given in choices and isinstance(given, str):
+        return choices.index(given) + 1
+    number: int = click.IntRange(lowest, len(choices)).convert(given, None, None)
+    return number
 
 
 def _yes_or_no(title: str, schema: Mapping[str, Any], *, required: bool) -> Any:

@@ -1,6 +1,7 @@
 """Runs and checkpoints as they are named on the command line."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Final
 
@@ -12,10 +13,10 @@ from holdfast.cli import _show
 from holdfast.cli._session import Session, shown_commands
 from holdfast.codec import envelope
 from holdfast.codec.wrapping import SIGNED
-from holdfast.errors import HoldfastError
+from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError, HoldfastError
 from holdfast.errors.base import meant
 from holdfast.kernel.reader import all_runs
-from holdfast.model import OF_CHILD
+from holdfast.model import CARRY_STATE, OF_CHILD, checkpoint_id
 from holdfast.operations.children import parent_run
 from holdfast.operations.listing import info_of
 from holdfast.store import RunFilter
@@ -54,7 +55,7 @@ def find_run(cp: SyncCheckpointer, text: str, *, threads: bool = False) -> RunIn
     """
     info, seq = run_or_checkpoint(cp, text, threads=threads)
     if seq is not None:
-        raise click.UsageError(_takes_a_run(info.run_id, seq))
+        raise click.UsageError(_takes_a_run(cp, info.run_id, seq))
     return info
 
 
@@ -62,11 +63,14 @@ def run_or_checkpoint(
     cp: SyncCheckpointer, text: str, *, threads: bool = False
 ) -> tuple[RunInfo, str | None]:
     """As `find_run`; or the run and the seq of a checkpoint that is given as RUN@SEQ."""
+    run, _, seq = text.rpartition("@")
+    names_one = bool(run) and seq.isascii() and seq.isdigit() and len(seq) <= _DIGITS
+    if names_one and cp.run(text) is None and (exact := cp.run(run)) is not None:
+        return exact, seq  # rather than a run whose id only begins like that
     info = _find(cp, text, threads)
     if info is not None:
         return info, None
-    run, _, seq = text.rpartition("@")
-    if run and seq.isascii() and seq.isdigit() and len(seq) <= _DIGITS:
+    if names_one:
         info = _find(cp, run, threads)
         if info is not None:
             return info, seq
@@ -86,9 +90,13 @@ def named_checkpoint(cp: SyncCheckpointer, run: str, where: str | None) -> tuple
     return info, given[0]
 
 
-def _takes_a_run(run: str, seq: str) -> str:
+def _takes_a_run(cp: SyncCheckpointer, run: str, seq: str) -> str:
     """What to do instead, where a checkpoint was named, and a run is wanted."""
     context, commands = click.get_current_context(), shown_commands()
+    with suppress(CheckpointCorruptedError):
+        entry = cp.core.journals.entry(run, int(seq))
+        if entry is None or entry.kind not in CARRY_STATE:
+            raise CheckpointNotFoundError(run, checkpoint_id(run, int(seq)))
     show = commands.line("show", f"{run}@{seq}")
     told = f"'{_show.clean(run)}@{seq}' is a checkpoint"
     match context.command.name:

@@ -4,7 +4,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +17,7 @@ from holdfast.cli._exits import FailedError
 from holdfast.cli._keys import Keys
 from holdfast.codec.secrets import environment_secrets
 from holdfast.engine.tracebacks import FULL
+from holdfast.errors import CheckpointNotFoundError, HoldfastError
 from holdfast.kernel.keyed import has_only_fields
 from holdfast.model import check_id
 from holdfast.store import Store
@@ -37,6 +38,7 @@ def _debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.call_on_close(lambda: os.environ.pop(FULL, None))
 
 
+_SEVERAL: Final = 10  # checkpoints that a message names
 _SESSION: Final = "holdfast.session"  # where a command finds its own
 OWNER: Final = "HOLDFAST_OWNER"
 """The environment's owner: commands see and change only the runs of this one."""
@@ -151,7 +153,12 @@ class Session:
             if not new:
                 _refuse_other_directory(local_path(self.url), checkpointer)
             checkpointer.core.journals.keep_coded()
-            yield checkpointer
+            try:
+                yield checkpointer
+            except CheckpointNotFoundError as error:
+                if note := _checkpoints(checkpointer, error):
+                    error.add_note(note)
+                raise
 
     def guards(self, *, signing: bool = True, whole: bool = False) -> dict[str, Any]:
         """The keys, and where heads of the project's own store are remembered."""
@@ -256,3 +263,14 @@ def _no_store(where: str) -> NotFoundError:
     return NotFoundError(
         f"there is no store at {_show.clean(where)}; name one with --store, or save something first"
     )
+
+
+def _checkpoints(cp: SyncCheckpointer, error: CheckpointNotFoundError) -> str:
+    """Which checkpoints a run has, if one was named that is none: not all entries have a state."""
+    if error.checkpoint_id is None or not error.run_id:
+        return ""
+    with suppress(HoldfastError):
+        found = [f"@{one.seq}" for one in cp.list_checkpoints(error.run_id, limit=_SEVERAL + 1)]
+        more = ", …" if len(found) > _SEVERAL else ""
+        return f"it has {', '.join(found[:_SEVERAL])}{more}" if found else ""
+    return ""

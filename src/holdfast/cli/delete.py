@@ -11,7 +11,7 @@ from holdfast.model import split_checkpoint_id
 
 @as_command("holdfast delete nightly-31 4", "holdfast delete nightly-31 4 --yes --json")
 @run_argument()
-@click.argument("where", required=False, metavar="WHERE")
+@click.argument("where", required=False, metavar="[WHERE]")
 @option("--force", "Also if the run is live or paused, or needs the checkpoint to be resumed.")
 @option("--yes", "Do not ask for confirmation.")
 def command(session: Session, run: str, where: str | None, force: bool, yes: bool) -> None:

@@ -6,7 +6,6 @@ from holdfast.cli import _show
 from holdfast.cli._options import option
 from holdfast.cli._runs import find_place, run_argument, run_or_checkpoint
 from holdfast.cli._session import Session, as_command
-from holdfast.errors import CheckpointNotFoundError
 from holdfast.views.comparing import compare
 
 _COLOURS = {"add": "green", "remove": "red", "replace": "yellow"}
@@ -19,7 +18,7 @@ _COLOURS = {"add": "green", "remove": "red", "replace": "yellow"}
 )
 @run_argument()
 @click.argument("a")
-@click.argument("b", required=False, metavar="B")
+@click.argument("b", required=False, metavar="[B]")
 @option("--patch", "A JSON Patch (RFC 6902) that turns A into B.")
 def command(session: Session, run: str, a: str, b: str | None, patch: bool) -> None:
     """Show how the state at B differs from the state at A.
@@ -34,11 +33,7 @@ def command(session: Session, run: str, a: str, b: str | None, patch: bool) -> N
         if len(given) != 2:
             raise click.UsageError("name two checkpoints: RUN A B, or RUN@SEQ B")
         places = [find_place(cp, info.run_id, where) for where in given]
-        try:
-            found = compare(cp, info, *places)
-        except CheckpointNotFoundError as error:
-            error.add_note(f"see them with: {session.commands.line('show', info.run_id)}")
-            raise
+        found = compare(cp, info, *places)
     if patch:
         _show.print_json(found.diff.patch)
         return

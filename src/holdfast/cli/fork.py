@@ -44,7 +44,8 @@ def command(
 ) -> None:
     """Begin a new run from a checkpoint of RUN, with its state or an edited one.
 
-    RUN@SEQ names the checkpoint, too. RUN itself does not change. The new run keeps its flow, thread and owner; resume it to continue.
+    RUN@SEQ names the checkpoint, too. RUN itself does not change. The new run keeps its flow,
+    thread and owner; resume it to continue.
     The state of a workflow has the results of its steps, by step: remove a step and all after it
     to run them again. A thread of LangGraph's is copied up to the checkpoint, as a new thread that
     its graph continues.

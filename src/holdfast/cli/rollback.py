@@ -14,13 +14,13 @@ from holdfast.views import continuing, threads
 
 @as_command("holdfast rollback nightly-31 4", "holdfast rollback nightly-31 transform --json")
 @run_argument()
-@click.argument("where", required=False, metavar="WHERE")
+@click.argument("where", required=False, metavar="[WHERE]")
 @_options.by
 def command(session: Session, run: str, where: str | None, by: str | None) -> None:
     """Make an earlier checkpoint of RUN the current one; resume the run to continue from there.
 
-    WHERE is a seq, RUN@SEQ, or a step: its newest checkpoint. RUN@SEQ alone is enough. Later checkpoints stay in the
-    history, and you can roll back to them. The effects of steps are not undone. A run that a living
+    WHERE is a seq, RUN@SEQ, or a step: its newest checkpoint. RUN@SEQ alone is enough. Later
+    checkpoints stay in the history, and you can roll back to them. The effects of steps are not undone. A run that a living
     process executes is refused: pause it first.
 
     Subgraphs of a LangGraph thread are runs of their own. Those that stay at what they saved later

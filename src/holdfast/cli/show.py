@@ -17,10 +17,9 @@ from holdfast.cli._runs import find_place, run_argument, run_or_checkpoint
 from holdfast.cli._session import Session, as_command
 from holdfast.cli._steps import draw_step
 from holdfast.engine.working.listing import doing_now
-from holdfast.errors import CheckpointNotFoundError
 from holdfast.model import OF_CHILD, Status
 from holdfast.operations.timeline import Moment
-from holdfast.views import words
+from holdfast.views import runs, words
 from holdfast.views.claims import claims
 from holdfast.views.gaps import Gaps
 from holdfast.views.moments import beginning, is_told, note, what
@@ -28,10 +27,10 @@ from holdfast.views.next_steps import next_for
 from holdfast.views.outcome import outcome_of
 from holdfast.views.rescue import Advice
 from holdfast.views.run import Shown, State, show
-from holdfast.views.runs import has_died
 from holdfast.views.step_detail import detail_of
 from holdfast.views.step_pending import UNDER_WAY, cut_off
 from holdfast.views.step_reading import steps_of
+from holdfast.views.steps import Steps
 from holdfast.views.voided import is_void
 
 _MOMENTS: Final = 50
@@ -75,11 +74,7 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
                 raise FailedError(_show.clean(detail.damage))
             return
         place = None if where is None else find_place(cp, info.run_id, where)
-        try:
-            found = show(cp, info, place)
-        except CheckpointNotFoundError as error:
-            error.add_note(f"see them with: {session.commands.line('show', info.run_id)}")
-            raise
+        found = show(cp, info, place)
         told = outcome_of(cp, info, found.moments)
         claimed = claims(cp, info.run_id)
         advice = (
@@ -95,11 +90,14 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
             )
         )
         doing = None if found.damage else _step_under_way(cp, info, found)
-        gaps = None if session.json else Gaps(steps_of(cp, info))
+        steps = None if session.json else steps_of(cp, info)
+        under_way = [one for one in found.children if one.status == Status.RUNNING]
+        states = {one.run_id: runs.doing(cp, one)[0] for one in under_way}
     document = found.document() | told.document() | {"claims": claimed.document()}
 
     def draw() -> None:
-        _draw_summary(info, found.word, found.facts.get("due"), found.moments)
+        assert steps is not None  # without --json
+        _draw_summary(info, found.word, found.facts.get("due"), found.moments, steps)
         if found.damage:  # before anything that may depend on it
             _draw_damage(session, found)
             _draw_advice(advice)
@@ -109,13 +107,12 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
             _show.show(doing)
         _show.say()
         moments = found.moments if full else found.moments[-_MOMENTS:]
-        assert gaps is not None  # without --json
-        _draw_timeline(moments, len(found.moments), gaps)
+        _draw_timeline(moments, len(found.moments), Gaps(steps))
         draw_outcome(told, full=full)
         draw_claims(claimed, full=full)
         if found.children:
             _show.say()
-            _draw_tree(info, found.tree)
+            _draw_tree(info, found.tree, states)
         _draw_state(found.state, full=full)
         if not found.damage:
             _draw_advice(advice)
@@ -133,7 +130,7 @@ def _step_under_way(cp: SyncCheckpointer, info: RunInfo, found: Shown) -> Text |
         steps = doing_now(cp.core).get(info.run_id, [])
         told, style = ", ".join(_show.clean(str(one)) for one in steps), "cyan"
         return _show.cell("under way  ", "bold").add(told, style) if told else None
-    known = cut_off(steps_of(cp, info), died=has_died(found.word, found.facts))
+    known = cut_off(steps_of(cp, info), died=runs.has_died(found.word, found.facts))
     names = [
         "a step that had recorded nothing yet" if one.key == UNDER_WAY else one.name
         for one in known.executions
@@ -184,7 +181,7 @@ def _seq_of(where: str) -> int:
 
 
 def _draw_summary(
-    info: RunInfo, word: str, due: datetime | None, moments: Sequence[Moment]
+    info: RunInfo, word: str, due: datetime | None, moments: Sequence[Moment], steps: Steps
 ) -> None:
     line = _show.cell(info.run_id, "bold").add("  ").add(_show.word(word))
     if due is not None:
@@ -195,10 +192,9 @@ def _draw_summary(
     _show.show(line)
     readable = [moment.at for moment in moments if moment.kind != "damaged"] or [moments[0].at]
     took = (readable[-1] - readable[0]).total_seconds()
-    worked = sum(moment.took or 0.0 for moment in moments)
     _show.say(
         f"{beginning(moments[0])} {words.moment(readable[0])}, {words.span(took)} until its last entry, "
-        f"{words.span(worked)} in steps"
+        f"{words.span(steps.worked)} in steps"
     )
 
 
@@ -246,8 +242,13 @@ def painted(moment: Moment) -> Text:
     return _show.cell(what(moment), style)
 
 
-def _draw_tree(info: RunInfo, tree: Mapping[str, Sequence[RunInfo]]) -> None:
-    """The runs that are steps of this one, and those that are steps of theirs."""
+def _draw_tree(
+    info: RunInfo, tree: Mapping[str, Sequence[RunInfo]], states: Mapping[str, str]
+) -> None:
+    """The runs that are steps of this one, and those that are steps of theirs.
+
+    `states` are how those are shown whose status does not say it.
+    """
 
     def draw(parent: str, indent: str) -> None:
         below = tree.get(parent, ())
@@ -255,7 +256,8 @@ def _draw_tree(info: RunInfo, tree: Mapping[str, Sequence[RunInfo]]) -> None:
             last = child is below[-1]
             line = _show.cell(f"{indent}{'└── ' if last else '├── '}", "dim")
             name = _show.cell(child.run_id.removeprefix(f"{parent}{OF_CHILD}"))
-            _show.show(line.add(name).add("  ").add(_show.word(child.status)))
+            state = states.get(child.run_id, child.status)
+            _show.show(line.add(name).add("  ").add(_show.word(state)))
             draw(child.run_id, indent + ("    " if last else "│   "))
 
     _show.say("child runs", "bold")

@@ -1,6 +1,7 @@
 """Who continues a run that waits to be continued."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from holdfast.checkpoint import RunInfo
@@ -8,7 +9,7 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec.meta import Meta
 from holdfast.engine.resume.activity import is_for_workers
 from holdfast.engine.working.listing import list_workers
-from holdfast.errors import CheckpointCorruptedError
+from holdfast.errors import CheckpointCorruptedError, KeyMissingError
 from holdfast.model import OF_CHILD, Status
 from holdfast.operations.children import root_of
 from holdfast.project import project_settings
@@ -44,11 +45,18 @@ def or_again(source: str | None) -> str:
     return "" if source else "start your program again, or "
 
 
+def outermost(cp: SyncCheckpointer, info: RunInfo) -> RunInfo:
+    """The run that is to be continued: of a child run, the one that it belongs to in the end."""
+    with suppress(CheckpointCorruptedError, KeyMissingError):  # nobody can tell
+        root = root_of(cp.core, info.run_id)
+        if root is not None and root.run != info.run_id:
+            return cp.run(root.run) or info
+    return info
+
+
 def after_an_answer(commands: Commands, cp: SyncCheckpointer, info: RunInfo) -> Advice | None:
     """How to continue a run that was answered, or the one it is a child of; None if a worker does."""
-    root = root_of(cp.core, info.run_id)
-    if root is not None and root.run != info.run_id:
-        info = cp.run(root.run) or info
+    info = outermost(cp, info)
     if has_worker(cp, info.run_id):
         return None
     if is_for_workers(cp.core, info.run_id):

@@ -29,6 +29,7 @@ class RefusedError(HoldfastError):
 def message(error: Exception) -> str:
     """An error on one line, with the options of commands instead of arguments."""
     text = " ".join(line.strip() for line in str(error).splitlines())
+    text = text.replace("; list its checkpoints to see what there is", "")
     text = text.replace("cancel it or close the stream of its events", "or cancel it")
     text = text.replace("add its public key to hf.TrustedKeys", "give it with --trusted FILE")
     if isinstance(error, InputMismatchError):

@@ -15,10 +15,10 @@ from holdfast.errors import CheckpointCorruptedError, HoldfastError, KeyMissingE
 from holdfast.model import Kind, Status
 from holdfast.operations.verifying import Integrity
 from holdfast.views import continuing, threads
-from holdfast.views.asking import asked_by_child
+from holdfast.views.asking import asked_by_child, awaited
 from holdfast.views.commands import Commands, meaning, other_answers
 from holdfast.views.rescue import Advice, is_current_intact, rescue
-from holdfast.views.runs import nobody
+from holdfast.views.runs import ANSWERED, doing, nobody
 
 
 def next_for(
@@ -93,6 +93,7 @@ def _again(
     commands: Commands, cp: SyncCheckpointer, info: RunInfo, why: str, *, name: str = "resume"
 ) -> Advice:
     """Continue the run: with its program, or with the command of this name."""
+    info = continuing.outermost(cp, info)
     source = continuing.source_of(cp, info.run_id)
     command = commands.resume(info.run_id, (), source, name=name)
     lead = f"{why} {continuing.or_again(source)}continue it with:"
@@ -131,5 +132,7 @@ def _paused(
         note = other_answers(asked[0], command)
         return Advice(f"it waits for its child run {child!r}, which asks:", command, note)
     if facts.get("due") is None:
-        return _again(commands, cp, info, "it is paused;")
+        answered = any(doing(cp, child)[0] == ANSWERED for child in awaited(cp, info))
+        why = "its child run was answered;" if answered else "it is paused;"
+        return _again(commands, cp, info, why)
     return None

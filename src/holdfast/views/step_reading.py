@@ -214,9 +214,10 @@ class StepReader:
         last = Attempt("failed", start, entry.at, entry.seq)
         self._deaths = []
         first = next((one.start or one.end for one in attempts), start)
+        took = None if first is None else (entry.at - first) / 1e6
         self._add(
             Execution(
-                key, name, group, "failed", entry.seq, first, entry.at, None, (*attempts, last),
+                key, name, group, "failed", entry.seq, first, entry.at, took, (*attempts, last),
                 None if pending is None else pending.child, current,
                 outputs=() if pending is None else tuple(pending.outputs),
             )

@@ -94,3 +94,8 @@ class Steps(NamedTuple):
     structure: dict[str, object]  # what the flow was made of, as far as that was recorded
     failure: int | None  # the seq of the run's failure
     result: int | None  # the seq of its result
+
+    @property
+    def worked(self) -> float:
+        """The seconds that all steps took."""
+        return sum(one.took or 0.0 for one in self.executions if one.kind == "step")

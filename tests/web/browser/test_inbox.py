@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from playwright.sync_api import Page, expect
 
 import holdfast as hf
 from holdfast.engine.people import requests
+from holdfast.web.pages.inbox import LISTED
 from tests.web import serving
 from tests.web import small_flows as flows
 from tests.web.browser.browsing import PHONE, Visits, overflow
@@ -157,3 +159,28 @@ def test_a_question_that_somebody_else_answered_says_so(
     with hf.SyncCheckpointer(store) as cp:
         cp.core.drive(requests.answer(cp.core, "any-2", "kelp", by="bob"))
     expect(page.locator(".gone")).to_contain_text("not open any more")
+
+
+def test_a_question_that_is_not_among_those_listed_stays_open(
+    visit: Visits, serve: Serve, tmp_path: Path
+) -> None:
+    path = tmp_path / "runs.db"
+
+    def work() -> None:
+        with hf.Engine(path) as engine:
+            for n in range(LISTED + 1):
+                with suppress(hf.RunPausedError):
+                    engine.run_sync(flows.anything(), run_id=f"any-{n:03}")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    page = visit(f"/inbox?run=any-{LISTED:03}&question=ask", of=serve(path, "--allow-writes"))
+    expect(page.locator(".panel")).to_contain_text(f"any-{LISTED:03}")
+    assert page.locator(f"[data-key='any-{LISTED:03}@ask']").count() == 0
+    with hf.SyncCheckpointer(path) as cp:
+        cp.core.drive(requests.answer(cp.core, "any-000", "kelp", by="bob"))
+    expect(page.locator("#inbox-tabs")).to_contain_text(f"{LISTED}")
+    expect(page.locator("[data-key='any-000@ask']")).to_have_count(0)
+    assert page.locator(".gone").count() == 0
+    assert page.locator(".panel .ends button:disabled").count() == 0

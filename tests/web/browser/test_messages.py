@@ -69,6 +69,10 @@ def test_a_message_is_announced_dismissed_with_keys_and_goes_away_by_itself(visi
     _say(page, "third")
     page.clock.fast_forward(10_000)
     expect(region).to_be_empty()
+    for _ in range(6):
+        page.evaluate(_SAYS, "the same")
+    _say(page, "another")
+    expect(region.locator(".toast")).to_have_count(2)
 
 
 def _say(page: Page, text: str) -> None:

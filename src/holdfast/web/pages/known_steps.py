@@ -43,7 +43,7 @@ class KnownSteps:
     @cached_property
     def worked(self) -> float:
         """The seconds that all of them took."""
-        return sum(one.took or 0.0 for one in self.steps.executions if one.kind == "step")
+        return self.steps.worked
 
     @cached_property
     def finished_axis(self) -> Axis:

@@ -3,7 +3,7 @@
 import { showTimes, toast } from "./app.js";
 import { listen } from "./live.js";
 
-const shown = () => document.querySelector("[data-asked]")?.dataset.asked;
+const asked = (page) => page.querySelector("[data-asked]")?.dataset.asked;
 const LISTING_EVERY = 2000; // milliseconds between two fetches of the whole list
 let fetching = false;
 let again = false;
@@ -37,8 +37,10 @@ function show(fresh) {
     if (made) location.reload(); // the first question
     return;
   }
-  const key = shown();
-  const isOpen = [...(made?.querySelectorAll("[data-key]") ?? [])].some((each) => each.dataset.key === key);
+  const key = asked(document);
+  const links = [...(made?.querySelectorAll("[data-key]") ?? [])];
+  // It may be shown, and not be among those that are listed.
+  const isOpen = links.some((each) => each.dataset.key === key) || asked(fresh) === key;
   if (made && isOpen) {
     for (const link of made.querySelectorAll("[data-key]")) {
       if (link.dataset.key === key) link.setAttribute("aria-current", "true");

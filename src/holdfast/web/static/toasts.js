@@ -21,10 +21,6 @@ function region() {
 
 export function toast(text) {
   const place = region();
-  for (const shown of [...place.children]) {
-    if (shown.firstChild.textContent === text) remove(shown);
-  }
-  while (place.children.length >= MOST) remove(place.firstChild);
   clearTimeout(settled);
   document.documentElement.classList.add("moves");
   const shown = document.createElement("p");
@@ -38,7 +34,7 @@ export function toast(text) {
   dismiss.textContent = "✕";
   dismiss.addEventListener("click", () => remove(shown));
   shown.append(said, dismiss);
-  let left = setTimeout(() => remove(shown), SHOWN);
+  let left;
   for (const begins of ["mouseenter", "focusin"]) shown.addEventListener(begins, () => clearTimeout(left));
   for (const ends of ["mouseleave", "focusout"]) {
     shown.addEventListener(ends, () => {
@@ -47,7 +43,16 @@ export function toast(text) {
     });
   }
   // Then browsers know that the page may move, and screen readers a region that was just made.
-  requestAnimationFrame(() => requestAnimationFrame(() => place.append(shown)));
+  requestAnimationFrame(() =>
+    requestAnimationFrame(() => {
+      for (const before of [...place.children]) {
+        if (before.firstChild.textContent === text) remove(before);
+      }
+      while (place.children.length >= MOST) remove(place.firstChild);
+      place.append(shown);
+      left = setTimeout(() => remove(shown), SHOWN);
+    }),
+  );
 }
 
 function remove(shown) {
