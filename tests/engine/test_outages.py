@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.engine.run.hold import Hold
 from holdfast.events import RollbackStarted, StepCompleted, StepFailed
+from holdfast.kernel.draft import Draft
 from holdfast.model import Entry, Kind, Status
 from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.sqlite.store import SQLiteStore
-from holdfast.workflow import Workflow, parallel, step, workflow
+from holdfast.workflow import Workflow, parallel, sleep, step, workflow
 
 
 class Weather:
@@ -284,6 +286,31 @@ def test_an_outage_where_a_failed_attempt_is_noted_is_no_failure_of_the_step(fla
     flaky.refuses = None
     assert engine.run_sync(flow(), run_id="run", resume=True) == "done"
     assert len(attempts) == 2
+
+
+def test_a_sleep_that_can_not_be_recorded_in_time_is_no_failure_of_the_run(
+    flaky: Flaky, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may save to the run again and again, until the deadline."""
+    append, lost = Hold.append, [Kind.SLEEP]
+
+    async def overtaken(self: Hold, drafts: Sequence[Draft], **options: Any) -> list[Entry]:
+        if lost and any(draft.kind == lost[0] for draft in drafts):
+            raise hf.CheckpointSaveError(self.run, f"others kept saving; no {lost.pop()}")
+        return await append(self, drafts, **options)
+
+    monkeypatch.setattr(Hold, "append", overtaken)
+
+    @workflow
+    async def flow() -> str:
+        await parallel(sleep(0.01), step("work").python(int))
+        return "rested"
+
+    engine = hf.Engine(hf.Checkpointer(flaky))
+    with pytest.raises(hf.CheckpointSaveError, match="others kept saving"):
+        engine.run_sync(flow(), run_id="run")
+    assert Kind.FAIL not in [entry.kind for entry in flaky.read("run")]
+    assert engine.run_sync(flow(), run_id="run", resume=True) == "rested"
 
 
 def test_a_damaged_child_run_is_no_failure_of_its_step_and_undoes_nothing(tmp_path: Path) -> None:

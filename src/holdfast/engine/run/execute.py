@@ -281,7 +281,10 @@ class Steps:
             error = given_up(run.run_id, task, self.deaths, attempt - 1)
             return Finished(task, None, error, 0.0, 0.0, attempt - 1)
         resting, sleep = self.resting, task.fn if isinstance(task.fn, Sleep) else None
-        if sleep is None and resting.due:
+        if sleep is not None:  # here, because nothing that it raises is a failure of the step
+            if not await resting.in_sleep(task, sleep, here):
+                return None
+        elif resting.due:
             if not await resting.as_recorded(key, here):
                 return None
             since = perf_counter()
@@ -289,8 +292,6 @@ class Steps:
             try:
                 if task.fresh is not None and tries:
                     task.args = task.fresh()
-                if sleep is not None and not await resting.in_sleep(task, sleep, here):
-                    return None
                 self._interruption.allow(here and task.child is None, run.loop)
                 try:
                     value, claims = await self.attempts.make(task, attempt, here)

@@ -11,6 +11,7 @@ from holdfast.engine.program import Task
 from holdfast.engine.run.failures import describe, message_of, type_name
 from holdfast.engine.run.interruption import Interruption
 from holdfast.engine.timers import Sleep, until
+from holdfast.kernel.draft import Draft
 from holdfast.model import Kind, Status
 
 if TYPE_CHECKING:
@@ -53,13 +54,8 @@ class Resting:
         note = run.recorder.note(
             Kind.FAIL, Status.RUNNING, facts, value=describe(why), step=task.key
         )
-        try:
-            await run.recorder.save([note._replace(duration=took)])
-        except asyncio.CancelledError:
-            if self._interruption.was_ours(here):
-                return False
-            raise
-        return await self._wait(task.key, due, here, delay)
+        saved = await self._saved(note._replace(duration=took), here)
+        return saved and await self._wait(task.key, due, here, delay)
 
     async def in_sleep(self, task: Task, sleep: Sleep, here: bool) -> bool:
         """Record when to wake up, unless that is known, and wait."""
@@ -68,9 +64,20 @@ class Resting:
         if due is None:
             due = self.due[task.key] = sleep.wakes_at(clock.now())
             note = run.recorder.note(Kind.SLEEP, Status.RUNNING, {"due": due}, step=task.key)
-            await run.recorder.save_and_announce([note], urgent=True)
+            if not await self._saved(note, here, urgent=True):
+                return False
         within = None if sleep.seconds is None else (due - clock.now()) / 1e6
         return await self._wait(task.key, due, here, within)
+
+    async def _saved(self, note: Draft, here: bool, *, urgent: bool = False) -> bool:
+        """Save when the step is to continue; False if the step was interrupted meanwhile."""
+        try:
+            await self._run.recorder.save_and_announce([note], urgent=urgent)
+        except asyncio.CancelledError:
+            if self._interruption.was_ours(here):
+                return False
+            raise
+        return True
 
     async def _wait(self, key: str, due: int, here: bool, within: float | None = None) -> bool:
         """Wait for a moment, and let the run be left meanwhile."""
