@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -20,7 +20,7 @@ from holdfast.engine.working.listing import doing_now
 from holdfast.model import OF_CHILD, Status
 from holdfast.operations.timeline import Moment
 from holdfast.views import runs, words
-from holdfast.views.claims import claims
+from holdfast.views.claims import Claims, claims
 from holdfast.views.gaps import Gaps
 from holdfast.views.moments import beginning, is_told, note, what
 from holdfast.views.next_steps import next_for
@@ -77,26 +77,12 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
         found = show(cp, info, place)
         told = outcome_of(cp, info, found.moments)
         claimed = claims(cp, info.run_id)
-        advice = (
-            None
-            if session.json
-            else next_for(
-                session.commands,
-                cp,
-                info,
-                found.facts,
-                found.integrity,
-                failing=bool(claimed.counts.get("failed")),
-            )
-        )
-        doing = None if found.damage else _step_under_way(cp, info, found)
-        steps = None if session.json else steps_of(cp, info)
-        under_way = [one for one in found.children if one.status == Status.RUNNING]
-        states = {one.run_id: runs.doing(cp, one)[0] for one in under_way}
+        drawn = None if session.json else _drawn(session, cp, info, found, claimed)
     document = found.document() | told.document() | {"claims": claimed.document()}
 
     def draw() -> None:
-        assert steps is not None  # without --json
+        assert drawn is not None  # without --json
+        advice, doing, steps, states = drawn
         _draw_summary(info, found.word, found.facts.get("due"), found.moments, steps)
         if found.damage:  # before anything that may depend on it
             _draw_damage(session, found)
@@ -122,15 +108,38 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
         raise FailedError(_show.clean(f"{info.run_id} is damaged; {_problems(found)[0]}"))
 
 
-def _step_under_way(cp: SyncCheckpointer, info: RunInfo, found: Shown) -> Text | None:
+class _Drawn(NamedTuple):
+    """What only people are shown."""
+
+    advice: Advice | None
+    doing: Text | None  # the steps under way, or cut off
+    steps: Steps
+    states: dict[str, str]  # of child runs whose status does not say it
+
+
+def _drawn(
+    session: Session, cp: SyncCheckpointer, info: RunInfo, found: Shown, claimed: Claims
+) -> _Drawn:
+    failing = bool(claimed.counts.get("failed"))
+    steps = steps_of(cp, info)
+    under_way = [one for one in found.children if one.status == Status.RUNNING]
+    return _Drawn(
+        next_for(session.commands, cp, info, found.facts, found.integrity, failing=failing),
+        None if found.damage else _step_under_way(cp, info, found, steps),
+        steps,
+        {one.run_id: runs.doing(cp, one)[0] for one in under_way},
+    )
+
+
+def _step_under_way(cp: SyncCheckpointer, info: RunInfo, found: Shown, steps: Steps) -> Text | None:
     """The steps that a process executes, or that it was executing when it died."""
     if info.status != Status.RUNNING:
         return None
     if not found.facts.get("orphaned"):
-        steps = doing_now(cp.core).get(info.run_id, [])
-        told, style = ", ".join(_show.clean(str(one)) for one in steps), "cyan"
+        now = doing_now(cp.core).get(info.run_id, [])
+        told, style = ", ".join(_show.clean(str(one)) for one in now), "cyan"
         return _show.cell("under way  ", "bold").add(told, style) if told else None
-    known = cut_off(steps_of(cp, info), died=runs.has_died(found.word, found.facts))
+    known = cut_off(steps, died=runs.has_died(found.word, found.facts))
     names = [
         "a step that had recorded nothing yet" if one.key == UNDER_WAY else one.name
         for one in known.executions
