@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
@@ -13,7 +14,12 @@ from starlette.routing import BaseRoute, Route
 from holdfast.codec.redaction import redacted
 from holdfast.engine.people import inbox, requests
 from holdfast.engine.people.questions import FAIL, Question
-from holdfast.errors import HoldfastError, InvalidAnswerError, QuestionError
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    HoldfastError,
+    InvalidAnswerError,
+    QuestionError,
+)
 from holdfast.model import OF_CHILD
 from holdfast.views import answered, continuing, forms
 from holdfast.views.forms import Field, FieldError
@@ -132,7 +138,9 @@ def _resent(sent: Sent, key: str | None, error: HoldfastError, back: str) -> Res
 
 def _explained(site: Site, error: QuestionError, key: str | None) -> QuestionError:
     """The error, with the reason if the question is void."""
-    if error.answered_at is None:
+    if error.answered_at is not None:
+        return error
+    with suppress(CheckpointCorruptedError):  # then nobody can tell why
         for one in answered.of_run(site.cp, error.run_id):
             if one.question == key and one.void:
                 return QuestionError(error.run_id, key, f"is void: {one.void}")
