@@ -134,6 +134,18 @@ def test_looking_at_a_store_that_is_not_there_creates_nothing(cli: Cli, tmp_path
     assert not (tmp_path / ".holdfast").exists()
 
 
+def test_without_a_store_a_database_in_the_current_directory_is_named(
+    cli: Cli, tmp_path: Path
+) -> None:
+    (tmp_path / "a.db").write_bytes(b"this is no database at all" * 100)
+    with hf.SyncCheckpointer(tmp_path / "runs.db") as cp:
+        cp.save("run", {"n": 1})
+    done = cli("runs")
+    assert done.code == Exit.NOT_FOUND
+    assert "there is no store at .holdfast/holdfast.db; did you mean --store runs.db?" in done.err
+    assert cli("runs", "--store", "runs.db").code == 0
+
+
 def test_looking_into_an_empty_file_leaves_it_empty(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "empty.db"
     path.touch()

@@ -193,7 +193,7 @@ class Session:
         """Looking must not create anything. Raises where there is no such file or directory."""
         path = local_path(self.url)
         if path is not None and not (path.exists() and has_journal(path)):
-            raise _no_store(str(path))
+            raise _no_store(str(path), near=_database_in(Path()))
 
     def require_shared(self) -> None:
         """Raise unless several processes may use the store at once, as workers do."""
@@ -253,16 +253,22 @@ def _refuse_other_directory(path: Path | None, cp: SyncCheckpointer) -> None:
     """Raise for a directory that nothing was ever saved in; a database may lie in it."""
     if path is None or not path.is_dir() or (path / ".lock").exists() or cp.store.runs(limit=1):
         return
-    names = sorted(islice(path.glob("*.db"), _LOOKED_AT))
-    near = next((one for one in names if one.is_file() and has_journal(one)), None)
+    near = _database_in(path)
     lead = f"; did you mean --store {near}?" if near else ", and no runs"
     raise NotFoundError(_show.clean(f"the directory {path} holds no files of holdfast{lead}"))
 
 
-def _no_store(where: str) -> NotFoundError:
-    return NotFoundError(
-        f"there is no store at {_show.clean(where)}; name one with --store, or save something first"
-    )
+def _no_store(where: str, near: Path | None = None) -> NotFoundError:
+    lead = "name one with --store, or save something first"
+    if near is not None:
+        lead = f"did you mean --store {near}?"
+    return NotFoundError(_show.clean(f"there is no store at {where}; {lead}"))
+
+
+def _database_in(directory: Path) -> Path | None:
+    """A database with runs in a directory."""
+    names = sorted(islice(directory.glob("*.db"), _LOOKED_AT))
+    return next((one for one in names if one.is_file() and has_journal(one)), None)
 
 
 def _checkpoints(cp: SyncCheckpointer, error: CheckpointNotFoundError) -> str:
