@@ -292,6 +292,76 @@ def test_a_sleeping_child_run_is_left_with_its_parent_and_both_continue(
     assert sorted(calls) == ["after", "after", "before", "before"]
 
 
+@pytest.mark.parametrize("in_place", [False, True], ids=["side by side", "in a child run"])
+def test_a_child_run_that_sleeps_beside_a_long_step_continues_when_it_is_due(
+    engine: hf.Engine, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, in_place: bool
+) -> None:
+    real, go_on, told = asyncio.sleep, asyncio.Event(), list[str]()
+
+    async def jump(seconds: float, result: Any = None) -> Any:
+        await real(0.05 if seconds > 1 else 0)
+        clock.advance(seconds)
+        return result
+
+    monkeypatch.setattr(asyncio, "sleep", jump)
+
+    @step
+    async def long() -> None:
+        await go_on.wait()
+        told.append("the long step ended")
+
+    @workflow
+    async def napping() -> None:
+        await sleep(minutes=1)
+        told.append("the child woke up")
+        go_on.set()
+
+    @workflow
+    async def both() -> None:
+        await parallel(long(), napping())
+
+    @workflow
+    async def parent() -> None:
+        await both()
+
+    async def main() -> None:
+        flow = parent if in_place else both
+        handle = await engine.submit(flow(), run_id="r")
+        await asyncio.wait_for(engine.work(flow, until_idle=True), 60)
+        assert await handle.status() == hf.Status.COMPLETED
+
+    asyncio.run(main())
+    assert told == ["the child woke up", "the long step ended"]
+
+
+def test_a_child_run_sleeps_on_and_is_left_when_the_long_step_beside_it_ends(
+    engine: hf.Engine, clock: FakeClock
+) -> None:
+    store = engine.checkpointer.core.journals.store
+
+    @step
+    async def long() -> None:
+        while sum(run.kind == Kind.SLEEP for run in store.runs()) < 2:
+            await asyncio.sleep(0.01)
+
+    @workflow
+    async def napping(days: int) -> None:
+        await sleep(days=days)
+
+    @workflow
+    async def parent() -> None:
+        await parallel(long(), napping(1), napping(2))
+
+    async def main() -> None:
+        handle = await engine.submit(parent(), run_id="r")
+        for expected in (hf.Status.PAUSED, hf.Status.PAUSED, hf.Status.COMPLETED):
+            await asyncio.wait_for(engine.work(parent, until_idle=True), 60)
+            assert await handle.status() == expected
+            clock.advance(DAY)
+
+    asyncio.run(main())
+
+
 def test_a_pause_before_another_attempt_outlives_the_process(
     engine: hf.Engine, clock: FakeClock
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -17,7 +17,7 @@ from holdfast.engine.run.attempt import NO_CLAIMS, Attempts, NotBegunError
 from holdfast.engine.run.failures import failure, given_up
 from holdfast.engine.run.interruption import Interruption
 from holdfast.engine.run.resting import Resting
-from holdfast.engine.timers import LEAVE_AFTER, Sleep
+from holdfast.engine.timers import Sleep
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointLoadError,
@@ -83,9 +83,14 @@ class Steps:
         self._interruption.own = task
 
     @property
-    def running(self) -> bool:
-        """Whether tasks are under way."""
-        return bool(self._running)
+    def running(self) -> Collection[Task]:
+        """The tasks that are under way, but for one that is executed in place."""
+        return self._running.values()
+
+    @property
+    def waits(self) -> bool:
+        """Whether nothing is done for the run but what its tasks do."""
+        return self._bell is not None or not self._running
 
     async def execute(self, tasks: Sequence[Task]) -> list[Finished]:
         """Start the tasks; returns as soon as any that are under way are finished."""
@@ -107,26 +112,15 @@ class Steps:
             over = [spawned for spawned in self._running if spawned.done()]
             if over:
                 return self._collect(over)
-            if not self._running or self.idle_until() is not None:
+            if not self._running or self.resting.idle_until() is not None:
                 return []
             assert self._run.loop is not None, "it is executed"
             self._bell = self._run.loop.create_future()
+            self.resting.leave_together()
             try:
                 await self._bell
             finally:
                 self._bell = None
-
-    def idle_until(self) -> int | None:
-        """When the run continues, if all its tasks wait, and for so long that a worker leaves it."""
-        run = self._run
-        if not run.options.in_worker or not self._running or self._interruption.wakes:
-            return None
-        waiting = self.resting.until
-        if any(task.key not in waiting for task in self._running.values()):
-            return None
-        due = min(waiting[task.key] for task in self._running.values())
-        left = (due - run.core.journals.clock.now()) / 1e6
-        return due if left > LEAVE_AFTER else None
 
     def _collect(self, over: list[asyncio.Task[Finished | None]]) -> list[Finished]:
         """Their outcomes. One that ends the run must not take the others' results along.
@@ -134,6 +128,7 @@ class Steps:
         They are to be recorded, and nothing else, before `raise_fatal` raises it.
         """
         finished = []
+        self.resting.stay()
         for spawned in over:
             del self._running[spawned]
             try:
