@@ -30,7 +30,7 @@ EVERY_PYTHON := tests/codec tests/golden tests/kernel tests/operations/test_inpu
 # The tests start hundreds of processes that import holdfast: compile it once, not in each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo quick test coverage test-pythons test-extras lint format lock dist bench bench-quick screenshots crash docs site tools collect clean
+.PHONY: help demo quick test check coverage test-pythons test-extras lint format lock dist bench bench-quick screenshots crash docs site tools collect clean
 
 help:  ## what there is
 	@sed -nE 's/^([a-z-]+):.*##/\1/p' $(MAKEFILE_LIST) | while read -r name what; do printf '%-14s%s\n' "$$name" "$$what"; done
@@ -42,12 +42,21 @@ quick: $(VENV)/tools  ## lint, and the tests that need no server and no crash: a
 	$(MAKE) --output-sync -j2 lint collect
 	$(PYTEST) -q -n $(WORKERS) --quick
 
-test: tools $(VENV)/tools  ## everything, on every Python >= 3.11 that is installed
-	$(MAKE) --output-sync -j2 lint collect $(OTHER_PYTHONS)
+test: tools $(VENV)/tools collect  ## all tests
 	$(PYTEST) -n $(WORKERS)
 
-collect:  # compile the tests once, while mypy runs, instead of in each worker
-	@output=$$($(BIN)/python -m pytest --collect-only -q 2>&1) || { echo "$$output"; exit 1; }
+check: $(VENV)/tools  ## what a change must pass: lint, all tests, and some on every Python >= 3.11 that is installed
+	$(MAKE) --output-sync -j2 lint collect $(OTHER_PYTHONS)
+	$(MAKE) test
+
+# Compile the tests once, instead of in each worker: half of them on each core.
+collect: $(VENV)/tools
+	@if ! test -f $(VENV)/collected || find tests -name '*.py' -newer $(VENV)/collected | grep -q .; then \
+		$(MAKE) --no-print-directory -j2 collect-1 collect-2 && touch $(VENV)/collected; fi
+
+collect-%:
+	@output=$$(ls -d tests/[a-z]*/ | grep -v extras | awk 'NR % 2 == $* - 1' | xargs $(BIN)/python -m pytest --collect-only -q 2>&1) || \
+		{ echo "$$output"; exit 1; }
 
 test-pythons: $(VENV)/tools  ## what differs between Pythons, on each other one that is installed
 	$(MAKE) --output-sync -j2 $(OTHER_PYTHONS)

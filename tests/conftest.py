@@ -95,13 +95,14 @@ SHARING = ("web/browser/", "integrations/dask/")
 
 QUICK = ("stores/test_memory.py", "stores/test_sqlite.py")
 VARIANTS = (
+    "TestDynamoDBStore",
     "TestInTheFileOfAProgram",
     "TestRedisStoreOnACluster",
     "TestThroughPgBouncer",
     "TestWithAPoolOfTheUsers",
 )
-"""Other ways to a store that passes its whole contract: `make test` tries one test in three of it
-there, `make crash` all."""
+"""Other ways to a store that passes its whole contract, and a slow emulator: `make test` tries one
+test in three of it there, `make crash` all."""
 
 ON_SQLITE = ("kernel/", "operations/", "stores/")
 OTHER_STORES = frozenset(
@@ -124,7 +125,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    chosen = items if EFFORT > 1 else _one_in_three_of_variants(items)
+    chosen = items if EFFORT > 1 else _each_value(_one_in_three_of_variants(items))
     if config.getoption("--quick"):
         in_memory = {_base(item) for item in items if "memory" in _parameters(item)}
         chosen = [item for item in chosen if _is_quick(item, in_memory)]
@@ -139,6 +140,28 @@ def _one_in_three_of_variants(items: list[pytest.Item]) -> list[pytest.Item]:
     of_variants = [item for item in items if item.parent and item.parent.name in VARIANTS]
     left_out = set(of_variants) - set(of_variants[::3])
     return [item for item in items if item not in left_out]
+
+
+def _each_value(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Of a test with several parameters, as many combinations as it takes to try each value once.
+
+    `make crash` tries all combinations.
+    """
+    tried: dict[str, set[tuple[int, str]]] = {}
+    chosen: set[pytest.Item] = set()
+    for at_once in (True, False):  # first those of which all values are new
+        for item in items:
+            values, known = _values(item), tried.setdefault(_base(item), set())
+            if not values or (values.isdisjoint(known) if at_once else not values <= known):
+                chosen.add(item)
+                known |= values
+    return [item for item in items if item in chosen]
+
+
+def _values(item: pytest.Item) -> set[tuple[int, str]]:
+    """What it is called with: the id of each parameter, or of those that are given together."""
+    spec = getattr(item, "callspec", None)
+    return set() if spec is None else set(enumerate(spec._idlist))
 
 
 def _long_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
