@@ -266,9 +266,10 @@ def _no_store(where: str, near: Path | None = None) -> NotFoundError:
 
 
 def _database_in(directory: Path) -> Path | None:
-    """A database with runs in a directory."""
+    """A database of holdfast's in a directory; one that can't be read is passed over."""
     names = sorted(islice(directory.glob("*.db"), _LOOKED_AT))
-    return next((one for one in names if one.is_file() and has_journal(one)), None)
+    found = (one for one in names if one.is_file() and has_journal(one, unreadable=False))
+    return next(found, None)
 
 
 def _checkpoints(cp: SyncCheckpointer, error: CheckpointNotFoundError) -> str:

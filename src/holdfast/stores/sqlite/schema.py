@@ -115,8 +115,11 @@ def check_version(db: sqlite3.Connection, url: str) -> int:
     return version
 
 
-def has_journal(path: Path) -> bool:
-    """Whether the store is there, if the file is a SQLite database at all. Changes nothing.
+def has_journal(path: Path, *, unreadable: bool = True) -> bool:
+    """Whether the store is there. Changes nothing.
+
+    `unreadable` is the answer for a file that SQLite can't read now, or that is no database: by
+    default, whoever opens it gets the error.
 
     Only SQLite opens the file: whoever closes it drops all locks that the process has on it.
     """
@@ -127,7 +130,7 @@ def has_journal(path: Path) -> bool:
         with closing(sqlite3.connect(name, uri=True, timeout=0)) as db:
             return _exists(db, _VERSION)
     except (OSError, sqlite3.Error):
-        return True  # who opens it gets the error
+        return unreadable
 
 
 def _refuse_unusable(db: sqlite3.Connection, url: str) -> None:
