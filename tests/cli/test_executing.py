@@ -362,6 +362,9 @@ def test_a_run_whose_process_is_dead_is_shown_as_orphaned(cli: Cli) -> None:
     assert "\ncut off  a step that had recorded nothing yet\n" in shown.out
     assert f"{worker.pid} is dead; continue it with:\n  holdfast resume slow --flow" in shown.out
     assert cli("show", "slow", "--json").json["run"]["orphaned"] is True
+    unnamed = cli("show", "slow", "--step", "under way")
+    assert unnamed.code == Exit.NOT_FOUND
+    assert "run 'slow' has no step 'under way'" in unnamed.err
     watched = cli("watch", "slow")
     assert watched.code == Exit.FAILED
     assert f"{worker.pid} is dead; continue it with (MODULE:NAME is the module" in watched.err
@@ -369,6 +372,23 @@ def test_a_run_whose_process_is_dead_is_shown_as_orphaned(cli: Cli) -> None:
     doctor = cli("doctor")
     assert doctor.code == Exit.FAILED
     assert "✗ orphans: 1 run of 'slow' has no living process: slow" in doctor.out
+
+
+def test_the_step_of_a_dead_process_is_cut_off(cli: Cli) -> None:
+    Path("dies.py").write_text(
+        "import os, signal\n"
+        "from holdfast.graph import END, Graph\n"
+        "def load(state): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "graph = Graph(dict, name='dies').add_node('fetch', lambda state: {'n': 1})\n"
+        "graph.add_node('load', load).add_edge('fetch', 'load').add_edge('load', END)\n"
+        "graph.set_entry('fetch')\n"
+    )
+    forks.run(
+        "-m", "holdfast", "run", "dies:graph", "--input-json", "{}", "--run-id", "dead", check=False
+    )
+    assert "\ncut off  load\n" in cli("show", "dead").out
+    assert cli("show", "dead", "--step", "load").out.startswith("load  cut off")
+    assert cli("show", "dead", "--step", "load", "--json").json["status"] == "cut off"
 
 
 def test_a_run_whose_answer_has_come_is_told_from_one_that_waits(cli: Cli) -> None:
