@@ -312,3 +312,22 @@ def test_a_false_claim_is_told_from_a_run_that_failed(cli: Cli) -> None:
     shown = cli("show", "claims").out
     assert "\nevidence  1 found false\n" in shown
     assert "failed" not in shown
+
+
+def test_a_checkpoint_is_shown_with_the_claims_up_to_it(cli: Cli) -> None:
+    Path("two.py").write_text(
+        "from pathlib import Path\n"
+        "from holdfast.workflow import step, workflow\n"
+        "@workflow\n"
+        "async def two():\n"
+        "    for name in ('one.txt', 'two.txt'):\n"
+        "        await step(name).python(Path(name).write_text, args=(name,)).outputs(name)\n"
+    )
+    assert cli("run", "two:two", "--run-id", "run").code == 0
+    assert "\nevidence  2 not checked yet\n" in cli("show", "run").out
+    shown = cli("show", "run@1").out.partition("\nevidence")[2].partition("\nstate")[0]
+    assert shown.startswith("  1 not checked yet\n")
+    assert "one.txt" in shown
+    assert "two.txt" not in shown
+    (claim,) = cli("show", "run", "--at", "1", "--json").json["claims"]
+    assert claim["step"] == "one.txt"

@@ -17,7 +17,7 @@ from holdfast.cli._runs import find_place, run_argument, run_or_checkpoint
 from holdfast.cli._session import Session, as_command
 from holdfast.cli._steps import draw_step
 from holdfast.engine.working.listing import doing_now
-from holdfast.model import OF_CHILD, Status
+from holdfast.model import OF_CHILD, Status, split_checkpoint_id
 from holdfast.operations.timeline import Moment
 from holdfast.views import runs, words
 from holdfast.views.claims import Claims, claims
@@ -53,8 +53,8 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
     """Show RUN: its inputs, its timeline, its result or what it failed with, what it claims, its
     child runs and its state, and what to do next.
 
-    Its status is shown as by `holdfast runs`. RUN@SEQ is RUN with its state at that checkpoint, as
-    with --at. RUN may also be a thread: its newest run is shown.
+    Its status is shown as by `holdfast runs`. RUN@SEQ is RUN with its state and its claims at that
+    checkpoint, as with --at. RUN may also be a thread: its newest run is shown.
     Of a thread of LangGraph's, the messages and the values of its channels are shown.
     Entries that are damaged are marked; in a run of more than 5,000 entries, only those that are
     missing or can't be read, as long as its state can be loaded: `holdfast verify` finds the rest.
@@ -76,8 +76,10 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
         place = None if where is None else find_place(cp, info.run_id, where)
         found = show(cp, info, place)
         told = outcome_of(cp, info, found.moments)
-        claimed = claims(cp, info.run_id)
-        drawn = None if session.json else _drawn(session, cp, info, found, claimed)
+        claimed = current = claims(cp, info.run_id)
+        if place is not None:
+            claimed = claims(cp, *split_checkpoint_id(place))
+        drawn = None if session.json else _drawn(session, cp, info, found, current)
     document = found.document() | told.document() | {"claims": claimed.document()}
 
     def draw() -> None:

@@ -107,10 +107,13 @@ def said(status: str) -> str:
 NONE: Final = Claims([], [], {}, 0, False)
 
 
-def claims(cp: SyncCheckpointer, run: str) -> Claims:
-    """The claims of a run, with their newest recorded verdicts. Looks at no world; blocks."""
+def claims(cp: SyncCheckpointer, run: str, at: int | None = None) -> Claims:
+    """The claims of a run, with their newest recorded verdicts. Looks at no world; blocks.
+
+    In force are those that bind its current checkpoint, or the one at the seq `at`.
+    """
     try:
-        branch = _branch(cp, run)
+        branch = _branch(cp, run, at)
         if not branch or not any(claimed_so_far(entry.meta) for entry in branch):
             return NONE
         made = Gathering(cp.core, needed=False).branch(branch)
@@ -166,12 +169,16 @@ def failing(cp: SyncCheckpointer, run: str) -> int | None:
     return None
 
 
-def _branch(cp: SyncCheckpointer, run: str) -> list[Entry]:
-    """The live checkpoints that led to where a run is, newest first, without bodies: not proved."""
-    head = newest_readable(cp.core.journals, run)
-    if head is None:
+def _branch(cp: SyncCheckpointer, run: str, at: int | None = None) -> list[Entry]:
+    """The live checkpoints that led to where a run is, or was at the checkpoint `at`.
+
+    Newest first, without bodies: not proved.
+    """
+    journals = cp.core.journals
+    end = newest_readable(journals, run) if at is None else journals.entry(run, at)
+    if end is None:
         return []
-    branch = Branch(cp.core.journals, head)
+    branch = Branch(journals, end)
     everything = cp.core.journals.entries(run, newest_first=True, damage=pass_by)
     return [entry for entry in everything if entry.seq in branch and is_live(entry)]
 
