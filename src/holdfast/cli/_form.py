@@ -10,6 +10,9 @@ import click
 from holdfast.cli._show import clean, to_json
 from holdfast.views.schemas import DEEPEST, kind_of, resolved
 
+BOOLEANS: Final = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
+"""What may be typed for true and false, in whatever case."""
+
 _NOTHING: Final = object()
 _EMPTY: Final = '""'
 _NUMBERS: Final = {"integer": int, "number": float}
@@ -70,10 +73,22 @@ def _number(choices: list[Any], lowest: int, given: Any) -> int:
 
 def _yes_or_no(title: str, schema: Mapping[str, Any], *, required: bool) -> Any:
     default = schema.get("default")
-    if isinstance(default, bool) or required:
-        return click.confirm(title, default=default if isinstance(default, bool) else None)
-    text = click.prompt(f"{title} (y/n, empty for none)", default="", show_default=False)
-    return text.strip().lower().startswith("y") if text.strip() else _NOTHING
+    optional = not required and not isinstance(default, bool)
+
+    def read(text: str) -> Any:
+        word = text.strip().lower()
+        if optional and not word:
+            return _NOTHING
+        if word not in BOOLEANS:
+            raise click.BadParameter("answer y or n")
+        return BOOLEANS[word]
+
+    hint, usual = "[y/n]", None
+    if optional:
+        hint, usual = "(y/n, empty for none)", ""
+    elif isinstance(default, bool):
+        hint, usual = ("[Y/n]", "y") if default else ("[y/N]", "n")
+    return click.prompt(f"{title} {hint}", default=usual, value_proc=read, show_default=False)
 
 
 def _entered(kind: str | None, title: str, schema: Mapping[str, Any], *, required: bool) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from holdfast.cli import _flows, _options, _show
-from holdfast.cli._form import fill_in
+from holdfast.cli._form import BOOLEANS, fill_in
 from holdfast.cli._options import option
 from holdfast.cli._outcome import say_then
 from holdfast.cli._runs import find_run, is_signed, run_argument
@@ -22,7 +22,6 @@ from holdfast.views.commands import ANY_FORM, answer_form
 from holdfast.views.rescue import Advice
 from holdfast.views.values import plain
 
-_BOOLEANS: Final = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
 _SCHEMA: Final = "`holdfast questions --json` shows its schema"
 
 
@@ -118,8 +117,8 @@ def _given(document: str, asked: Question | None, way: str) -> Any:
         if asked is None:
             quoted = shlex.quote(json.dumps(document, ensure_ascii=False))
             raise click.UsageError(f"{error.message}; if it is text, quote it: {quoted}") from None
-        if kind == "boolean" and document.lower() in _BOOLEANS:
-            return _BOOLEANS[document.lower()]
+        if kind == "boolean" and document.lower() in BOOLEANS:
+            return BOOLEANS[document.lower()]
         wrong = asked.problems_with(document)
         if not wrong:
             return document
