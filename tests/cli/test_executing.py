@@ -42,6 +42,41 @@ def test_a_workflow_is_run_and_its_result_printed(cli: Cli, cp: hf.SyncCheckpoin
     assert (found.status, found.thread_id) == ("completed", "t")
 
 
+def test_what_steps_print_is_not_in_the_result(cli: Cli) -> None:
+    Path("loud.py").write_text(
+        "from pathlib import Path\n"
+        "from holdfast.workflow import step, workflow\n"
+        "print('importing')\n"
+        "@step\n"
+        "def measure():\n"
+        "    print('measuring')\n"
+        "    return len(Path('now').read_text())\n"
+        "@workflow\n"
+        "async def loud():\n"
+        "    print('flowing')\n"
+        "    return await measure()\n"
+    )
+    said = "flowing\n", "measuring\n"
+    failed = cli("run", "loud:loud", "--run-id", "a", "--json")
+    assert failed.lines[-1]["event"] == "RunFailed"
+    assert all(word in failed.err for word in ("importing\n", *said))
+    Path("now").write_text("12")
+    for arguments in (["retry", "a", "--flow", "loud:loud"], ["run", "loud:loud"]):
+        done = cli(*arguments)
+        assert done.out == "2\n", "only the result is on standard output"
+    assert all(word in done.err for word in said)
+
+
+def test_what_steps_print_is_not_among_the_runs_that_were_continued(cli: Cli) -> None:
+    cli("run", "jobs:talkative", "--run-id", "done")
+    with hf.SyncCheckpointer() as cp, dying(cp.core):
+        flow = _flows.load("jobs:talkative").flow
+        asyncio.run(launch.start(cp.core, flow.program, "left", {}, Options(), Link()))
+    recovered = cli("recover", "--flow", "jobs:talkative", "--json")
+    assert [row["status"] for row in recovered.json] == ["completed"]
+    assert "I am a step" in recovered.err
+
+
 def test_inputs_are_json_where_the_flow_does_not_want_text(cli: Cli) -> None:
     assert cli("run", "jobs:etl", "-i", "day=5").json["day"] == "5"
     assert cli("run", "jobs:inner", "-i", "rows=[1, 2]").json == 3

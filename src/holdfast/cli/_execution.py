@@ -5,6 +5,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from functools import partial
 from typing import Final, Unpack
 
@@ -43,14 +44,16 @@ Streaming = Callable[[Engine], Stream]
 def execute(
     session: Session, streaming: Streaming, run_id: str, again: Callable[..., str], allowed: Allowed
 ) -> None:
-    """Execute a run; its events go to standard error, its result to standard output.
+    """Execute a run; its result goes to standard output, its events to standard error.
 
+    So does what its steps print.
     `again` is the command that continues it, by `name`: resume or retry; `allowed` is what its
     claims may be about. With `--json`, both are JSON lines on standard output. Exits with 1 if the run fails or is cancelled, and with 5 if it pauses.
     """
     printer = EventPrinter(session, run_id, again)
     try:
-        asyncio.run(_stream(session, streaming, printer, allowed))
+        with redirect_stdout(sys.stderr):
+            asyncio.run(_stream(session, streaming, printer, allowed))
     except KeyboardInterrupt:
         _show.say(f"interrupted; continue with: {again()}", err=True)
         raise SystemExit(Exit.INTERRUPTED) from None
@@ -113,13 +116,18 @@ def _is_no_rejection(record: logging.LogRecord) -> bool:
 
 
 class EventPrinter:
-    """Prints the events of a run and of its child runs as they come."""
+    """Prints the events of a run and of its child runs as they come.
+
+    The result goes to what is standard output when this is made.
+    """
 
     def __init__(self, session: Session, run_id: str, again: Callable[..., str]) -> None:
         self.exit = Exit.OK
         self.run_id = run_id
         self._session = session
         self._again = again
+        self._out = sys.stdout
+        self._form = session.interactive
         self._running_step = LiveLine()
         self._failed_step: str | None = None
         self._asked: set[str] = set()
@@ -133,8 +141,8 @@ class EventPrinter:
         elif own and isinstance(event, ev.RunPaused):
             self.exit = Exit.PAUSED
         if self._session.json:
-            click.echo(_show.to_json(event.to_dict()))
-            sys.stdout.flush()
+            click.echo(_show.to_json(event.to_dict()), file=self._out)
+            self._out.flush()
             return
         if isinstance(event, ev.CheckpointRejected):
             if any(one.reason != event.reason for one in self._rejected[-1:]):
@@ -154,11 +162,10 @@ class EventPrinter:
             below = asked_by_child(core, self.run_id) if not event.questions else []
             asked = questions(core, self.run_id) if event.questions else below
             commands = self._session.commands
-            form = self._session.interactive
             whose = below[0].run_id if below else self.run_id
-            way = commands.answer(whose, asked, form=form) if asked else self._again()
+            way = commands.answer(whose, asked, form=self._form) if asked else self._again()
             line += f"; continue with: {way}"
-            note = other_answers(asked[0], way) if asked and not form else ""
+            note = other_answers(asked[0], way) if asked and not self._form else ""
             for one in asked:  # a run that is resumed does not ask again
                 if one.key not in self._asked:
                     self._say(f"? {one.key}: {one.prompt}", "yellow")
@@ -171,7 +178,7 @@ class EventPrinter:
         if own and isinstance(event, ev.RunFailed):
             self._explain(event.error)
         if own and isinstance(event, ev.RunCompleted):
-            _show.print_pretty(plain(event.result))
+            _show.print_pretty(plain(event.result), self._out)
 
     def _say(self, line: str, style: str) -> None:
         self._running_step.clear()

@@ -1,8 +1,9 @@
 """Errors in a user's own file, told with their own lines and without ours."""
 
+import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from types import TracebackType
 from typing import Final
 
@@ -21,12 +22,13 @@ _NOT_THEIRS: Final = ("holdfast", "importlib", "_frozen_importlib")
 def importing(where: str) -> Iterator[None]:
     """Import a module that was named `where`. What goes wrong in it is a `FailedError`.
 
-    Warns if that executed runs. Raises `ModuleNotFoundError` if it is the module itself that is
+    What it prints goes to standard error. Warns if that executed runs. Raises `ModuleNotFoundError` if it is the module itself that is
     missing.
     """
     begun = THIS.begun
     try:
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
     except Exception as error:
         if _explains_itself(error, where) or click.get_current_context().meta.get("holdfast.debug"):
             raise

@@ -7,7 +7,7 @@ terminal: escape sequences and characters that reorder text are shown, never sen
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import click
 
@@ -51,10 +51,10 @@ def pretty(value: Any) -> list[str]:
     return [clean(line) for line in lines]
 
 
-def print_pretty(value: Any) -> None:
+def print_pretty(value: Any, out: IO[str] | None = None) -> None:
     """Draw a document in color, as JSON is usually indented."""
     for line in pretty(for_people(value)):
-        show(highlighted(line))
+        show(highlighted(line), out=out)
 
 
 def print_laid_out(value: Any, *, most: int | None = None) -> None:
@@ -88,9 +88,10 @@ def print_json(value: Any) -> None:
     click.echo(to_json(value, indent=2 if sys.stdout.isatty() else None))
 
 
-def show(text: Text, *, err: bool = False) -> None:
-    """Print a line, in color where that is wanted."""
-    click.echo(text.painted(wants_color(sys.stderr if err else sys.stdout)), err=err, color=True)
+def show(text: Text, *, err: bool = False, out: IO[str] | None = None) -> None:
+    """Print a line to `out`, or else to a standard stream, in color where that is wanted."""
+    out = out or (sys.stderr if err else sys.stdout)
+    click.echo(text.painted(wants_color(out)), file=out, color=True)
 
 
 def say(text: str = "", style: str = "", *, err: bool = False) -> None:

@@ -1,7 +1,9 @@
 """`holdfast recover`: resume runs whose process died."""
 
 import asyncio
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import redirect_stdout
 from typing import Any, Final
 
 import click
@@ -73,7 +75,7 @@ def command(
         )
         _show.say(where, err=True)
     if known:
-        with progress("recovering", len(found)) as advance:
+        with progress("recovering", len(found)) as advance, redirect_stdout(sys.stderr):
             came = asyncio.run(_recover(session, known, allowed, wait, at_once, advance))
     unclear = {orphan.run_id for orphan in found if orphan.undecided and orphan.flow in names}
     rows = [

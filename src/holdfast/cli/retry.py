@@ -1,7 +1,9 @@
 """`holdfast retry`: continue runs that failed."""
 
 import asyncio
+import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -151,7 +153,7 @@ async def _execute(
     allowed: Allowed,
     at_once: int,
 ) -> dict[str, Any]:
-    with progress("continuing", len(runs)) as advance:
+    with progress("continuing", len(runs)) as advance, redirect_stdout(sys.stderr):
         async with _bulk.open_engine(session, flows, allowed) as engine:
             return await _bulk.resume_all(engine, runs, at_once, advance)
 
