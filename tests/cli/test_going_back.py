@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,26 @@ def test_a_path_that_is_not_there_is_a_usage_error(
     before = len(plain.runs())
     assert cli("fork", "plain", "--set", wrong).code == Exit.USAGE
     assert len(plain.runs()) == before
+
+
+@pytest.mark.parametrize("text", ["[9.0", '{"a": 1', '"it', "[1]]"])
+def test_what_begins_as_json_and_is_none_is_refused(
+    cli: Cli, plain: hf.SyncCheckpointer, text: str
+) -> None:
+    refused = cli("fork", "plain", "--set", f"same={text}")
+    assert refused.code == Exit.USAGE
+    assert "begins as JSON does, and is none" in refused.err
+    option, quoted = shlex.split(refused.err.partition("quote it: ")[2])
+    assert cli("fork", "plain", option, quoted, "--run-id", "text").code == 0
+    assert cli("show", "text", "--json").json["state"]["same"] == text
+
+
+def test_a_key_that_a_state_did_not_have_is_warned_of(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    warned = cli("fork", "plain", "--set", "smae=1", "--set", "n=2")
+    assert warned.code == 0
+    assert warned.err == (
+        "warning: --set: the state had no 'smae'; it was added; did you mean 'same'?\n"
+    )
 
 
 def test_a_forked_workflow_goes_on_with_edited_results(cli: Cli) -> None:

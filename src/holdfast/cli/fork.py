@@ -1,7 +1,8 @@
 """`holdfast fork`: begin a new run from a checkpoint of another."""
 
 import json
-from typing import Any
+import shlex
+from typing import Any, Final
 
 import click
 
@@ -14,7 +15,10 @@ from holdfast.cli._runs import find_place, run_argument, run_or_checkpoint
 from holdfast.cli._session import Session, as_command
 from holdfast.codec import readable
 from holdfast.errors import HoldfastError
+from holdfast.errors.base import meant
 from holdfast.views import continuing, threads
+
+_JSON: Final = ("[", "{", '"')  # what text rarely begins with
 
 
 @as_command(
@@ -27,7 +31,8 @@ from holdfast.views import continuing, threads
 @option("--run-id ID", "The new run's id; by default a new one.")
 @option(
     "--set PATH=VALUE",
-    "Change the state at a path such as a.b.0; JSON if it is JSON, else text.",
+    "Change the state at a path such as a.b.0; JSON if it is JSON, else text. What begins with "
+    '[, { or " must be JSON.',
     to="pairs",
     multiple=True,
 )
@@ -60,6 +65,7 @@ def command(
         origin = info.run_id
         place = None if where is None else find_place(cp, origin, where)
         changed: dict[str, Any] = {}
+        added: list[str] = []
         is_thread = info.flow == threads.FLOW
         if is_thread and (pairs or edit):
             raise click.UsageError(
@@ -71,7 +77,7 @@ def command(
             if source is not None:
                 state = readable.to_json(source.state)
                 for pair in pairs:
-                    state = _set(state, *parse_pair(pair, "--set"))
+                    state = _set(state, *parse_pair(pair, "--set"), added)
                 changed = {"state": _edited(state) if edit else state}
         try:
             changed = {name: readable.data_from_json(value) for name, value in changed.items()}
@@ -84,6 +90,8 @@ def command(
             raise
         except (TypeError, ValueError) as error:
             raise click.UsageError(_show.clean(str(error))) from error
+        for told in added:
+            _show.warn(told)
         then = continuing.then(session.commands, cp, info, forked.run_id)
     session.show(
         {"run_id": forked.run_id, "checkpoint_id": forked.checkpoint_id, "origin": forked.origin},
@@ -91,17 +99,32 @@ def command(
     )
 
 
-def _set(state: Any, path: str, text: str) -> Any:
-    """The state, changed in place, with another value at a path."""
+def _set(state: Any, path: str, text: str, added: list[str]) -> Any:
+    """The state, changed in place, with another value at a path. Tells of one that was `added`."""
     *above, last = path.split(".")
+    value = _value(path, text)
     at = state
     try:
         for part in above:
             at = at[_key(at, part)]
-        at[_key(at, last)] = _flows.parse_value(text)
+        if isinstance(at, dict) and last not in at:
+            added.append(f"--set: the state had no {path!r}; it was added{meant(last, at)}")
+        at[_key(at, last)] = value
     except (LookupError, TypeError):
         raise click.UsageError(f"--set: the state has no {path!r}") from None
     return state
+
+
+def _value(path: str, text: str) -> Any:
+    """JSON, or text that does not look like it."""
+    value = _flows.parse_value(text)
+    if value == text and text[:1] in _JSON:
+        as_text = shlex.quote(f"{path}={json.dumps(text, ensure_ascii=False)}")
+        raise click.UsageError(
+            f"--set: {text!r} begins as JSON does, and is none; correct it, or if it is text, "
+            f"quote it: --set {as_text}"
+        )
+    return value
 
 
 def _key(at: Any, part: str) -> int | str:
