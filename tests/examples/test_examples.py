@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -23,6 +24,7 @@ import pytest
 import holdfast as hf
 from holdfast.cli import ui
 from holdfast.seams import new_id
+from tests import forks
 from tests.effort import EFFORT
 from tests.examples.example import ROOT, Example
 from tests.servers import postgres
@@ -53,6 +55,15 @@ def test_an_example_needs_no_arguments_and_may_be_started_twice(
 ) -> None:
     example = Example(tmp_path, name, store=store)
     assert [example.run(), example.run()] == [says, says]
+
+
+def test_the_commands_that_the_page_shows_work_after_the_etl(tmp_path: Path) -> None:
+    Example(tmp_path, "etl.py", store="sales.db").run()
+    page = (ROOT / "examples/README.md").read_text()
+    commands = re.findall(r"^\$ holdfast (.*)", page, re.M)
+    assert [command.split()[0] for command in commands] == ["show", "verify"]
+    for command in commands:
+        forks.run("-m", "holdfast", *command.split(), cwd=tmp_path, check=True)
 
 
 @killed_in_a_step
