@@ -66,6 +66,14 @@ def test_the_commands_that_the_page_shows_work_after_the_etl(tmp_path: Path) -> 
         forks.run("-m", "holdfast", *command.split(), cwd=tmp_path, check=True)
 
 
+def test_the_program_of_the_readme_that_saves_states_may_be_started_twice(tmp_path: Path) -> None:
+    page = (ROOT / "README.md").read_text()
+    code = page.partition('title="save.py"\n')[2].partition("```")[0]
+    (tmp_path / "save.py").write_text(code)
+    for _ in range(2):
+        forks.run("save.py", cwd=tmp_path, check=True)
+
+
 @killed_in_a_step
 def test_the_etl_loads_every_row_once(tmp_path: Path, kill_at: int) -> None:
     example = Example(tmp_path, "etl.py", store="sales.db")
