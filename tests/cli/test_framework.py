@@ -129,7 +129,7 @@ def test_looking_at_a_store_that_is_not_there_creates_nothing(cli: Cli, tmp_path
     ):
         done = cli(*arguments)
         assert done.code == Exit.NOT_FOUND
-        assert "there is no store at .holdfast/holdfast.db" in done.err
+        assert f"there is no store at {Path.cwd()}/.holdfast/holdfast.db" in done.err
         assert "Traceback" not in done.err
     assert not (tmp_path / ".holdfast").exists()
 
@@ -142,7 +142,8 @@ def test_without_a_store_a_database_in_the_current_directory_is_named(
         cp.save("run", {"n": 1})
     done = cli("runs")
     assert done.code == Exit.NOT_FOUND
-    assert "there is no store at .holdfast/holdfast.db; did you mean --store runs.db?" in done.err
+    where = tmp_path / ".holdfast/holdfast.db"
+    assert f"there is no store at {where}; did you mean --store runs.db?" in done.err
     assert cli("runs", "--store", "runs.db").code == 0
 
 

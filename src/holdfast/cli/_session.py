@@ -149,7 +149,7 @@ class Session:
         options = {"owner": self.owner, **self.guards(signing=signing, whole=whole), **options}
         with SyncCheckpointer(store, **options) as checkpointer:
             if not new and not checkpointer.store.exists():
-                raise _no_store(checkpointer.store.url)
+                raise _no_store(local_path(self.url) or checkpointer.store.url)
             if not new:
                 _refuse_other_directory(local_path(self.url), checkpointer)
             checkpointer.core.journals.keep_coded()
@@ -193,7 +193,7 @@ class Session:
         """Looking must not create anything. Raises where there is no such file or directory."""
         path = local_path(self.url)
         if path is not None and not (path.exists() and has_journal(path)):
-            raise _no_store(str(path), near=_database_in(Path()))
+            raise _no_store(path, near=_database_in(Path()))
 
     def require_shared(self) -> None:
         """Raise unless several processes may use the store at once, as workers do."""
@@ -258,7 +258,8 @@ def _refuse_other_directory(path: Path | None, cp: SyncCheckpointer) -> None:
     raise NotFoundError(_show.clean(f"the directory {path} holds no files of holdfast{lead}"))
 
 
-def _no_store(where: str, near: Path | None = None) -> NotFoundError:
+def _no_store(where: Path | str, near: Path | None = None) -> NotFoundError:
+    where = where.absolute() if isinstance(where, Path) else where
     lead = "name one with --store, or save something first"
     if near is not None:
         lead = f"did you mean --store {near}?"
