@@ -23,6 +23,17 @@ def test_a_rollback_makes_an_earlier_checkpoint_the_current_one(
     assert cli("rollback", "plain", "77").code == Exit.NOT_FOUND
 
 
+def test_the_checkpoint_is_named_in_the_same_ways_by_fork_and_rollback(
+    cli: Cli, plain: hf.SyncCheckpointer
+) -> None:
+    for ways in (["plain-run", "s1"], ["plain-run", "--at", "s1"], ["plain-run@2"]):
+        assert cli("fork", *ways, "--json").json["origin"] == "plain-run@2"
+        assert cli("rollback", *ways, "--json").json["checkpoint_id"] == "plain-run@2"
+        cli("rollback", "plain-run", "4")
+    for command in ("fork", "rollback"):
+        assert cli(command, "plain-run", "s1", "--at", "s2").code == Exit.USAGE
+
+
 def test_a_fork_begins_with_the_state_or_an_edited_one(
     cli: Cli, plain: hf.SyncCheckpointer
 ) -> None:

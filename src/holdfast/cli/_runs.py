@@ -79,10 +79,10 @@ def run_or_checkpoint(
     )
 
 
-def named_checkpoint(cp: SyncCheckpointer, run: str, where: str | None) -> tuple[RunInfo, str]:
+def named_checkpoint(cp: SyncCheckpointer, run: str, *where: str | None) -> tuple[RunInfo, str]:
     """The run, and which of its checkpoints is meant: given as RUN WHERE, or as RUN@SEQ."""
     info, seq = run_or_checkpoint(cp, run)
-    given = [one for one in (seq, where) if one is not None]
+    given = [one for one in (seq, *where) if one is not None]
     if len(given) != 1:
         raise click.UsageError(
             f"name one checkpoint of {_show.clean(info.run_id)}: its seq, or a step"

@@ -27,6 +27,7 @@ _JSON: Final = ("[", "{", '"')  # what text rarely begins with
     "holdfast fork nightly-31 --edit",
 )
 @run_argument()
+@click.argument("place", required=False, metavar="[WHERE]")
 @option("--at WHERE", "A seq, RUN@SEQ or a step; by default the current checkpoint.", to="where")
 @option("--run-id ID", "The new run's id; by default a new one.")
 @option(
@@ -41,6 +42,7 @@ _JSON: Final = ("[", "{", '"')  # what text rarely begins with
 def command(
     session: Session,
     run: str,
+    place: str | None,
     where: str | None,
     run_id: str | None,
     pairs: tuple[str, ...],
@@ -49,7 +51,7 @@ def command(
 ) -> None:
     """Begin a new run from a checkpoint of RUN, with its state or an edited one.
 
-    RUN@SEQ names the checkpoint, too. RUN itself does not change. The new run keeps its flow,
+    WHERE, --at WHERE or RUN@SEQ names the checkpoint. RUN itself does not change. The new run keeps its flow,
     thread and owner; resume it to continue.
     The state of a workflow has the results of its steps, by step: remove a step and all after it
     to run them again. A thread of LangGraph's is copied up to the checkpoint, as a new thread that
@@ -59,11 +61,11 @@ def command(
         raise click.UsageError("there is no terminal to edit on; change the state with --set")
     with session.opened() as cp:
         info, seq = run_or_checkpoint(cp, run)
-        if seq is not None and where is not None:
-            raise click.UsageError(f"give either {_show.clean(run)} or --at, not both")
-        where = where if seq is None else seq
+        given = [one for one in (seq, place, where) if one is not None]
+        if len(given) > 1:
+            raise click.UsageError("name one checkpoint: RUN WHERE, RUN --at WHERE or RUN@SEQ")
         origin = info.run_id
-        place = None if where is None else find_place(cp, origin, where)
+        place = find_place(cp, origin, given[0]) if given else None
         changed: dict[str, Any] = {}
         added: list[str] = []
         is_thread = info.flow == threads.FLOW

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from holdfast.cli import _options, _show
+from holdfast.cli._options import option
 from holdfast.cli._outcome import say_then
 from holdfast.cli._runs import find_place, named_checkpoint, run_argument
 from holdfast.cli._session import Session, as_command
@@ -15,8 +16,9 @@ from holdfast.views import continuing, threads
 @as_command("holdfast rollback nightly-31 4", "holdfast rollback nightly-31 transform --json")
 @run_argument()
 @click.argument("where", required=False, metavar="[WHERE]")
+@option("--at WHERE", "The same as WHERE.")
 @_options.by
-def command(session: Session, run: str, where: str | None, by: str | None) -> None:
+def command(session: Session, run: str, where: str | None, at: str | None, by: str | None) -> None:
     """Make an earlier checkpoint of RUN the current one; resume the run to continue from there.
 
     WHERE is a seq, RUN@SEQ, or a step: its newest checkpoint. RUN@SEQ alone is enough. Later
@@ -27,7 +29,7 @@ def command(session: Session, run: str, where: str | None, by: str | None) -> No
     are listed, each with the command that puts it back.
     """
     with session.opened() as cp:
-        info, where = named_checkpoint(cp, run, where)
+        info, where = named_checkpoint(cp, run, where, at)
         run_id = info.run_id
         place = find_place(cp, run_id, where)
         found, _ = cp.core.drive(rollback_unheld(cp.core, run_id, place, by=by))
