@@ -68,3 +68,50 @@ def test_a_placeholder_that_is_pasted_as_it_is_gets_told_so(
     assert done.code != 0
     assert "MODULE:NAME is a placeholder" in done.err
     assert "such as jobs.nightly:etl" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--store", "runs.db", "runs"], "--store goes after the command: holdfast runs --store …"),
+        (["--json", "show", "plain"], "--json goes after the command: holdfast show --json\n"),
+        (["verify", "--all"], "all runs are checked if you name none"),
+        (["diff", "plain", "plain"], "RUN A B, RUN@SEQ B or RUN@SEQ RUN@SEQ"),
+        (["submit", "jobs:etl", "day=x"], "an input is given as: --input day=x\n"),
+        (["run", "jobs:etl", "a b", "c"], "an input is given as: --input NAME=a\n"),
+        (["doctor", "--fix"], "Did you mean '--repair'?"),
+        (["runs", "--limit", "x"], "'x' is not a valid whole number"),
+    ],
+)
+def test_a_word_in_the_wrong_place_is_told_its_place(
+    cli: Cli, plain: hf.SyncCheckpointer, arguments: list[str], told: str
+) -> None:
+    done = cli(*arguments)
+    assert done.code == Exit.USAGE
+    assert told in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "way"),
+    [
+        (["show", "plain-run@s1"], "holdfast show plain-run --at s1\n"),
+        (["fork", "plain-run@s1"], "holdfast fork plain-run --at s1\n"),
+        (["rollback", "plain-run@s1"], "holdfast rollback plain-run s1\n"),
+        (["diff", "plain-run@s1", "2"], "holdfast diff plain-run s1 B\n"),
+        (["pause", "plain-run@s1"], "behind the @ is a seq\n"),
+    ],
+)
+def test_a_step_behind_an_at_sign_is_told_where_it_belongs(
+    cli: Cli, plain: hf.SyncCheckpointer, arguments: list[str], way: str
+) -> None:
+    done = cli(*arguments)
+    assert done.code == Exit.NOT_FOUND
+    assert done.err.endswith(way)
+
+
+def test_a_flow_without_runs_may_be_another(cli: Cli) -> None:
+    cli("run", "jobs:etl", "-i", "day=x")
+    done = cli("runs", "--flow", "elt")
+    assert (done.code, done.out) == (0, "no runs of flow 'elt'; did you mean 'etl'?\n")
+    assert cli("runs", "--flow", "etl", "--status", "failed").out == "no runs\n"
+    assert cli("runs", "--flow", "elt", "--json").out == ""

@@ -96,10 +96,14 @@ def together(*options: Decorator) -> Decorator:
     return decorate
 
 
+class _Number(click.IntRange):
+    name = "whole number"  # in messages
+
+
 def at_most(default: int) -> Decorator:
     """How many things a list shows; see `Session.most`."""
     text = f"List at most this many, 0 for all. By default {default}; with --json, all."
-    return option("--limit N", text, type=click.IntRange(0))
+    return option("--limit N", text, type=_Number(0))
 
 
 dry_run: Final = option("--dry-run", "Only say what would be deleted.")

@@ -74,9 +74,8 @@ def run_or_checkpoint(
         info = _find(cp, run, threads)
         if info is not None:
             return info, seq
-    raise NotFoundError(
-        f"there is no run {text!r} in {_show.clean(cp.store.url)}{_meant(cp, text)}"
-    )
+    lead = _by_step(run, seq) if run and cp.run(run) is not None else _meant(cp, text)
+    raise NotFoundError(f"there is no run {text!r} in {_show.clean(cp.store.url)}{lead}")
 
 
 def named_checkpoint(cp: SyncCheckpointer, run: str, *where: str | None) -> tuple[RunInfo, str]:
@@ -88,6 +87,17 @@ def named_checkpoint(cp: SyncCheckpointer, run: str, *where: str | None) -> tupl
             f"name one checkpoint of {_show.clean(info.run_id)}: its seq, or a step"
         )
     return info, given[0]
+
+
+def _by_step(run: str, step: str) -> str:
+    """How a checkpoint is named by its step, where RUN@STEP was given."""
+    name = click.get_current_context().command.name
+    ways = {"show": ["--at", step], "fork": ["--at", step], "rollback": [], "diff": []}
+    told = "; behind the @ is a seq"
+    if name is None or name not in ways:
+        return told
+    way = shown_commands().line(name, run, *ways[name], places=[] if ways[name] else [step])
+    return f"{told}; by its step: {way}{' B' if name == 'diff' else ''}"
 
 
 def _takes_a_run(cp: SyncCheckpointer, run: str, seq: str) -> str:

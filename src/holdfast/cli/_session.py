@@ -2,6 +2,8 @@
 
 import functools
 import os
+import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -43,6 +45,8 @@ _SESSION: Final = "holdfast.session"  # where a command finds its own
 OWNER: Final = "HOLDFAST_OWNER"
 """The environment's owner: commands see and change only the runs of this one."""
 
+_ELSEWHERE: Final = {"--fix": "--repair"}  # what other programs call an option
+_EXTRA: Final = re.compile(r"Got unexpected extra arguments? \((\S+).*\)", re.DOTALL)
 _LOOKED_AT: Final = 100  # files of a directory that is no store
 _COMMON: Final = (
     click.Option(["--store"], metavar="URL", help="The store, by URL or path."),
@@ -58,6 +62,25 @@ class Command(click.Command):
     """A command whose help ends with examples."""
 
     examples: tuple[str, ...] = ()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does it; an error says what may be meant."""
+        options = {name for one in self.params for name in one.opts}
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            meant = _ELSEWHERE.get(error.option_name)
+            if meant is None or meant not in options:
+                raise
+            told = f"No such option '{error.option_name}'. Did you mean '{meant}'?"
+            raise click.UsageError(told, ctx) from None
+        except click.UsageError as error:
+            extra = _EXTRA.match(error.message)
+            if extra is None or "--input" not in options:
+                raise
+            pair = extra[1] if "=" in extra[1] else f"NAME={extra[1]}"
+            told = f"{error.message}; an input is given as: --input {shlex.quote(pair)}"
+            raise click.UsageError(told, ctx) from None
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The examples, as they are typed."""

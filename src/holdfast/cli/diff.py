@@ -31,7 +31,7 @@ def command(session: Session, run: str, a: str, b: str | None, patch: bool) -> N
         info, seq = run_or_checkpoint(cp, run)
         given = [one for one in (seq, a, b) if one is not None]
         if len(given) != 2:
-            raise click.UsageError("name two checkpoints: RUN A B, or RUN@SEQ B")
+            raise click.UsageError("name two checkpoints: RUN A B, RUN@SEQ B or RUN@SEQ RUN@SEQ")
         places = [find_place(cp, info.run_id, where) for where in given]
         found = compare(cp, info, *places)
     if patch:

@@ -98,6 +98,11 @@ _ELSEWHERE: Final = {  # what other programs call it
 
 
 _OPTIONS: Final = ("version", "help")
+_FLAGS: Final = ("--json", "--debug")
+_OF_COMMANDS: Final = (
+    *_FLAGS,
+    *("--store", "--key-file", "--key-store", "--sign-key", "--trusted"),
+)
 
 
 class Commands(click.Group):
@@ -115,6 +120,20 @@ class Commands(click.Group):
         module = f"holdfast.cli.{plain}" + ("_" if keyword.iskeyword(plain) else "")
         command: click.Command = importlib.import_module(module).command
         return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does it; an option of all commands has its place after the command."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            name = error.option_name
+            if name not in _OF_COMMANDS:
+                raise
+            called = next((one for one in given if one in self.list_commands(ctx)), "COMMAND")
+            value = "" if name in _FLAGS else " …"
+            told = f"{name} goes after the command: holdfast {called} {name}{value}"
+            raise click.UsageError(told, ctx) from None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

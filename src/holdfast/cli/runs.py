@@ -13,6 +13,7 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._options import age, at_most, option, parse_labels
 from holdfast.cli._session import Session, as_command
+from holdfast.errors.base import meant
 from holdfast.model import Status
 from holdfast.operations.listing import proved
 from holdfast.store import PAGE
@@ -31,6 +32,7 @@ _STATUSES: Final = (
     *("paused", "failed", "cancelled", "completed"),
 )
 _LISTED: Final = 50
+_NEAR: Final = 300  # runs whose flows are compared with one that is wrong
 
 
 @as_command(
@@ -106,11 +108,20 @@ def command(
                 click.echo(_show.to_json(run._asdict() | facts))
             return
         counts = _counted(cp, status, where) if len(shown) == most else {}
+        none = "" if shown else _none(cp, flow)
     if not shown:
-        _show.say("no runs")
+        _show.say(none)
         return
     _draw(shown, known)
     _show.say_if_cut(len(shown), sum(counts.values()), _order(counts))
+
+
+def _none(cp: SyncCheckpointer, flow: str | None) -> str:
+    """That there are no runs, and which flow may be meant, if the store seems not to know it."""
+    known = {run.flow for run in cp.runs(limit=_NEAR) if run.flow is not None}
+    if flow is None or flow in known:
+        return "no runs"
+    return f"no runs of flow {flow!r}{meant(flow, sorted(known))}"
 
 
 def _found(

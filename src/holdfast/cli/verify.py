@@ -119,8 +119,10 @@ def command(
             raise click.UsageError("--receipt says itself which runs it is about: give it alone")
         _check_receipt(session, receipt)
         return
-    if (every or root) and anchor is None:
-        raise click.UsageError("--all and --anchor-root are for --anchor")
+    if every and anchor is None:
+        raise click.UsageError("--all is for --anchor; all runs are checked if you name none")
+    if root and anchor is None:
+        raise click.UsageError("--anchor-root is for --anchor")
     if chain or anchor is not None:
         if worker:
             raise click.UsageError("--worker is for claims, which --chain and --anchor leave out")
