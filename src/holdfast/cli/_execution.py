@@ -44,11 +44,11 @@ Streaming = Callable[[Engine], Stream]
 def execute(
     session: Session, streaming: Streaming, run_id: str, again: Callable[..., str], allowed: Allowed
 ) -> None:
-    """Execute a run; its result goes to standard output, its events to standard error.
+    """Execute a run. Its result goes to standard output; events and prints to standard error.
 
-    So does what its steps print.
     `again` is the command that continues it, by `name`: resume or retry; `allowed` is what its
-    claims may be about. With `--json`, both are JSON lines on standard output. Exits with 1 if the run fails or is cancelled, and with 5 if it pauses.
+    claims may be about. With `--json`, events and result are JSON lines on standard output. Exits
+    with 1 if the run fails or is cancelled, and with 5 if it pauses.
     """
     printer = EventPrinter(session, run_id, again)
     try:

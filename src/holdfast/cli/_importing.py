@@ -22,8 +22,8 @@ _NOT_THEIRS: Final = ("holdfast", "importlib", "_frozen_importlib")
 def importing(where: str) -> Iterator[None]:
     """Import a module that was named `where`. What goes wrong in it is a `FailedError`.
 
-    What it prints goes to standard error. Warns if that executed runs. Raises `ModuleNotFoundError` if it is the module itself that is
-    missing.
+    What it prints goes to standard error. Warns if that executed runs. Raises
+    `ModuleNotFoundError` if it is the module itself that is missing.
     """
     begun = THIS.begun
     try:

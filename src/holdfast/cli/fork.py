@@ -51,8 +51,8 @@ def command(
 ) -> None:
     """Begin a new run from a checkpoint of RUN, with its state or an edited one.
 
-    WHERE, --at WHERE or RUN@SEQ names the checkpoint. RUN itself does not change. The new run keeps its flow,
-    thread and owner; resume it to continue.
+    WHERE, --at WHERE or RUN@SEQ names the checkpoint. RUN itself does not change. The new run
+    keeps its flow, thread and owner; resume it to continue.
     The state of a workflow has the results of its steps, by step: remove a step and all after it
     to run them again. A thread of LangGraph's is copied up to the checkpoint, as a new thread that
     its graph continues.

@@ -41,8 +41,9 @@ def command(
     FILE.yaml@MODULE:NAME, where NAME is a dict of the functions that it may use. A pipeline with
     its own checkpointer is kept there, unless --store names another store. Events, and what steps
     print, go to standard error and the result to standard output, as JSON; with --json events and
-    result are JSON lines on standard output. Steps may claim files in the current directory; for others, and for hosts and
-    databases, allow it as for `holdfast verify`, or give the flow a verifier. Exits with 1 if the run fails, with 5 if it pauses.
+    result are JSON lines on standard output. Steps may claim files in the current directory; for
+    others, and for hosts and databases, allow it as for `holdfast verify`, or give the flow a
+    verifier. Exits with 1 if the run fails, with 5 if it pauses.
     """
     wanted = _flows.load(flow)
     session.adopt(wanted.store)
