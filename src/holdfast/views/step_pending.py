@@ -11,7 +11,6 @@ UNDER_WAY: Final = "under way"
 """The name of what is executed, where nothing says which step it is: until it is finished."""
 
 _COMES_NEXT: Final = "next step"  # its name while nobody executes it
-_UNKNOWN: Final = "unknown step"  # its name if it was cut off before it recorded anything
 
 
 class Pending:
@@ -41,13 +40,16 @@ def begun_step(begun: Entry, status: str, end: Entry | None) -> Execution:
 def cut_off(steps: Steps, *, died: bool) -> Steps:
     """The steps of a run that nobody executes: what seemed to be under way was cut off.
 
-    A process that left it may not have begun what comes next.
+    A process that left it may not have begun what comes next. A step that was cut off before it
+    recorded anything is named by the one before it.
     """
+    finished = [one.name for one in steps.executions if one.current and one.end is not None]
+    unnamed = f"step after {finished[-1]}" if finished else "first step"
 
     def cut(one: Execution) -> Execution:
         begun = died or one.tried or one.outputs or one.child
         if one.key == UNDER_WAY:
-            one = one._replace(name=_UNKNOWN, group=_UNKNOWN, note="cut off")
+            one = one._replace(name=unnamed, group=unnamed, note="cut off")
         return one._replace(status="cut off" if begun else "not started")
 
     made = (

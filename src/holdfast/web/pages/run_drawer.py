@@ -19,6 +19,7 @@ from holdfast.views.differences import Differences
 from holdfast.views.errors import NotFoundError
 from holdfast.views.legible import LARGEST, Text, legible, text_of
 from holdfast.views.step_detail import Detail, Tried, detail_of
+from holdfast.views.step_pending import UNDER_WAY
 from holdfast.views.steps import Execution
 from holdfast.web.downloads import attachment
 from holdfast.web.pages.known_steps import shown_steps
@@ -155,6 +156,8 @@ def _command(site: Site, run: ShownRun, detail: Detail) -> str:
     commands = site.commands
     if one.kind == "damage":
         return commands.line("verify", run.run_id)
+    if one.key == UNDER_WAY:  # no step is named so
+        return commands.line("show", run.run_id)
     is_key = one.key and run.info.flow != threads.FLOW
     options = [f"--step={one.key if is_key else one.name}"]
     if one.seq is not None and len(detail.rounds) > 1:
