@@ -68,6 +68,28 @@ def test_the_page_counts_runs_and_links_to_them(
     assert '<option value="etl">' in client.get("/overview/part/flows").text
 
 
+def test_submitted_runs_are_as_many_as_their_list_has(
+    client: TestClient, cp: hf.SyncCheckpointer
+) -> None:
+    """Due are runs of other kinds as well: those that a worker left, or whose timer is over."""
+
+    @workflow
+    async def tidy() -> None:
+        pass
+
+    engine = hf.Engine(cp)
+    engine.submit_sync(tidy(), run_id="now")
+    engine.submit_sync(tidy(), run_id="later", delay=3600)
+    (tile,) = re.findall(
+        r'href="(/runs\?status=submitted[^"]*)"(.*)', client.get("/overview/part/counts").text
+    )
+    assert "<b>2</b>" in tile[1]
+    page = client.get(html.unescape(tile[0])).text
+    assert 'data-run="now"' in page
+    assert 'data-run="later"' in page
+    assert "due" not in client.get("/overview/part/now").text
+
+
 def test_the_command_of_the_view_has_the_same_parts(
     client: TestClient, cp: hf.SyncCheckpointer
 ) -> None:
