@@ -57,6 +57,16 @@ def test_the_number_of_open_questions_changes_with_an_answer(
     assert 'id="asking">1<' in writing.get("/runs/digest-1").text
 
 
+def test_the_header_of_the_inbox_counts_as_the_page_does(writing: TestClient, store: Path) -> None:
+    flows.execute(store, lambda: flows.digest(["a"]), "digest-1")
+    assert 'id="asking">1<' in writing.get("/runs").text
+    flows.execute(store, lambda: flows.digest(["a"]), "digest-2")
+    page = writing.get("/inbox").text
+    assert 'id="asking">2<' in page
+    assert "2 open" in page
+    assert 'id="asking">2<' in writing.get("/inbox/number").text
+
+
 def test_what_is_shown_beside_a_question_hides_secrets(writing: TestClient, store: Path) -> None:
     flows.execute(store, lambda: flows.refund(219), "refund-1")
     page = writing.get("/inbox?run=refund-1&question=approve").text

@@ -116,6 +116,7 @@ class Live:
     async def _tell_changes(self, changes: Changes) -> None:
         while True:
             for change in await changes.wait():  # first that any run may have changed
+                self._site.count_questions_again()
                 for listener in self._listeners:
                     listener.put(change)
             self._follows = True

@@ -95,7 +95,7 @@ class Site:
         return self._asking
 
     def count_questions_again(self) -> None:
-        """One was answered here, and whoever did it looks at the number."""
+        """Some may have been asked or answered, and somebody looks at the number."""
         self._asked_at = -_KNOWN
 
     def _open_questions(self) -> str:

@@ -184,3 +184,25 @@ def test_a_question_that_is_not_among_those_listed_stays_open(
     expect(page.locator("[data-key='any-000@ask']")).to_have_count(0)
     assert page.locator(".gone").count() == 0
     assert page.locator(".panel .ends button:disabled").count() == 0
+
+
+def test_the_number_in_the_header_follows_the_store(
+    visit: Visits, serve: Serve, tmp_path: Path
+) -> None:
+    path = tmp_path / "runs.db"
+
+    def asks(name: str) -> None:
+        thread = threading.Thread(target=flows.execute, args=(path, flows.anything, name))
+        thread.start()
+        thread.join()
+
+    asks("any-1")
+    page = visit("/runs", of=serve(path))
+    expect(page.locator("#live")).to_have_text("Live")
+    expect(page.locator("#asking")).to_have_text("1 open")
+    asks("any-2")
+    expect(page.locator("#asking")).to_have_text("2 open", timeout=15_000)
+    with hf.SyncCheckpointer(path) as cp:
+        for name in ("any-1", "any-2"):
+            cp.core.drive(requests.answer(cp.core, name, "kelp", by="bob"))
+    expect(page.locator("#asking")).to_have_count(0)

@@ -33,8 +33,14 @@ def inbox(request: Request) -> Response:
         return page(request, "inbox.html", **_open(site, request))
 
 
+def number(request: Request) -> Response:
+    """How many questions are open, as the header of each page says it."""
+    return page(request, "parts/asking.html")
+
+
 def _open(site: Site, request: Request) -> dict[str, Any]:
     asks = request.query_params
+    site.count_questions_again()  # the header agrees with the page
     mine = _mine(request)
     overdue = "overdue" in asks
     every = open_questions(site.cp.core, assignee=mine, overdue=overdue)
@@ -105,4 +111,7 @@ def _position(text: str) -> Position | None:
     return int(opened), run
 
 
-ROUTES: list[BaseRoute] = [Route("/inbox", inbox, methods=["GET"])]
+ROUTES: list[BaseRoute] = [
+    Route("/inbox", inbox, methods=["GET"]),
+    Route("/inbox/number", number, methods=["GET"]),
+]

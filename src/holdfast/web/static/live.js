@@ -28,6 +28,7 @@ export function listen({ runs, state = () => {}, run = null }) {
     source.addEventListener("runs", (event) => {
       const { ids, any } = JSON.parse(event.data);
       runs(ids, any);
+      document.dispatchEvent(new CustomEvent("holdfast:runs"));
     });
     source.addEventListener("store", (event) => {
       const { lost_since: since } = JSON.parse(event.data);
