@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import holdfast as hf
+from holdfast.workflow import ask, step, workflow
 from tests.web import small_flows as flows
 from tests.web.conftest import Serving
 
@@ -236,6 +237,36 @@ def test_the_panel_of_a_question_says_what_was_answered(
     (asked,) = (one for one in cp.timeline("offer-1") if one.kind == "question")
     panel = writing.get(f"/runs/offer-1?step={asked.step}").text
     assert re.search(r"<h2>Answer</h2>\s*<pre[^>]*>false</pre>", panel)
+
+
+@step(outputs="report.md")
+def write() -> str:
+    Path("report.md").write_text("2.5 m\n")
+    return "report.md"
+
+
+@workflow
+async def report() -> bool:
+    path = await write()
+    return await ask(f"Publish {path}?", returns=bool)
+
+
+def test_a_question_that_is_asked_again_says_why(
+    writing: TestClient, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    flows.execute(store, report, "report-1")
+    assert "Asked again" not in writing.get("/inbox").text
+    post(writing, "/runs/report-1/answer", question="ask", answer="true")
+    Path("report.md").write_text("edited\n")
+    with hf.Engine(store) as engine, pytest.raises(hf.RunPausedError):
+        engine.resume_sync("report-1", flow=report)
+    for path in ("/inbox", "/runs/report-1/answer?question=ask"):
+        page = writing.get(path).text
+        assert "Asked again: the run went back to" in page
+        assert "write @1 did not verify" in page
+        assert "report.md" in page.partition("Asked again")[2].partition("</p>")[0]
+        assert "The answer before, “yes” by ann, is void." in page
 
 
 def test_an_answer_that_a_rollback_voided_is_said_to_be_void(

@@ -91,6 +91,15 @@ def of_run(cp: SyncCheckpointer, run: str) -> Iterator[Answered]:
                 yield Answered(run, key, prompt, None, at, None, "void", void=why)
 
 
+def why_again(cp: SyncCheckpointer, run: str, question: str) -> Answered | None:
+    """What was asked with the same key before, and is void: why an open question is asked again.
+
+    None if it is asked for the first time, as far as the newest entries tell.
+    """
+    found = (one for one in of_run(cp, run) if one.question == question and one.void)
+    return next(found, None)
+
+
 def _voided(newest: Sequence[Entry]) -> dict[int, tuple[Entry, str]]:
     """The questions that a rollback left behind, by seq, with what it went back to."""
     left = left_behind(newest[::-1])

@@ -55,6 +55,7 @@ class QuestionForm(NamedTuple):
     default: str | None  # what is answered when the deadline passes; None if it fails then
     then: Mapping[str, Any]  # who continues the run
     source: str | None  # what the record says the run was started as
+    again: str  # why it is asked again; "" if it is asked for the first time
     back: str  # "inbox" or "run": where to return to
     choice: str = ""  # "yes" or "no" where one of the two buttons was pressed before
     filled: Filled = Filled()
@@ -89,10 +90,24 @@ def question_form(
         default=None if fails else short(question.default),
         then=then,
         source=continuing.source_of(site.cp, question.run_id.partition(OF_CHILD)[0]),
+        again=_again(site, question),
         back=back,
         choice=choice,
         filled=filled,
     )
+
+
+def _again(site: Site, question: Question) -> str:
+    before = None
+    with suppress(CheckpointCorruptedError):  # the page of the run says what is damaged
+        before = answered.why_again(site.cp, question.run_id, question.key)
+    if before is None:
+        return ""
+    why = f"Asked again: {redacted(before.void)}."
+    if before.what != "answered":
+        return why
+    by = f" by {before.by}" if before.by else ""
+    return f"{why} The answer before, “{short(before.value)}”{by}, is void."
 
 
 def answer_page(request: Request) -> Response:
