@@ -85,6 +85,16 @@ def test_a_side_that_is_not_there_is_told(
     assert told in compare(client, "-b", a)
 
 
+def test_what_is_missing_is_asked_for_once_beside_the_fields(
+    client: TestClient, forked: None
+) -> None:
+    shown = client.get("/compare").text
+    card = shown.partition('<section class="card">')[2].partition("</section>")[0]
+    assert card.count("Give a run, or a checkpoint as RUN@SEQ, for a and b.") == 1
+    assert shown.count("Give a run") == 1
+    assert "RUN@SEQ, for b." in compare(client, "a run", "")
+
+
 def test_a_damaged_side_is_told_and_its_steps_are_still_compared(
     cp: hf.SyncCheckpointer, client: TestClient, forked: None, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,8 +12,10 @@ from playwright.sync_api import APIResponse, Error, Route, expect
 
 import holdfast as hf
 from holdfast.web.rendering import run_path
+from holdfast.workflow import step, workflow
+from tests.web import small_flows as flows
 from tests.web import store
-from tests.web.browser.browsing import Visits
+from tests.web.browser.browsing import PHONE, Visits
 from tests.web.browser.conftest import Serve
 from tests.web.made_once import copied
 
@@ -128,3 +131,36 @@ def test_a_fork_leads_to_what_it_does_otherwise(visit: Visits) -> None:
     page.get_by_label("Swap a and b").click()
     expect(page.get_by_label("a: a run")).to_have_value(re.compile("^order-8841-b@"))
     expect(page.locator("tr.c", has_text="send_receipt").first).to_contain_text("only a")
+
+
+def test_what_steps_differ_in_fits_a_phone(
+    visit: Visits, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = tmp_path / "runs.db"
+
+    def work() -> None:
+        for run in ("a", "b"):
+            flows.execute(made, lambda text=run: writing(text), run)  # type: ignore[misc]
+
+    thread = threading.Thread(target=work)  # Playwright has an event loop in this one
+    thread.start()
+    thread.join()
+    page = visit("/compare?a=a&b=b", of=serve(made), width=PHONE)
+    expect(page.locator(".tells").last).to_contain_text("~ evidence")
+    for badge in page.locator("td.tells .badge").all():
+        box, cell = badge.bounding_box(), badge.locator("..").bounding_box()
+        assert box is not None
+        assert cell is not None
+        assert box["x"] + box["width"] <= cell["x"] + cell["width"], badge.inner_text()
+
+
+@step(outputs="report.md")
+def write_report(text: str) -> str:
+    Path("report.md").write_text(text)
+    return text
+
+
+@workflow
+async def writing(text: str) -> str:
+    return await write_report(text)
