@@ -79,3 +79,41 @@ def test_no_command_ends_with_a_comment_which_an_interactive_zsh_does_not_know()
 def test_no_command_shows_a_password() -> None:
     line = Commands("postgresql://ann:hunter2@db/runs").line("show", "r")
     assert line == "holdfast show r '--store=postgresql://ann:***@db/runs'"
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        "runs.db",
+        "./runs.db",
+        "journals/",
+        "sqlite:///runs.db",
+        "sqlite:///runs.db?survives=process-crash",
+    ],
+)
+def test_a_command_for_everywhere_names_the_same_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    here = tmp_path / "a 100% dir"
+    (here / "journals").mkdir(parents=True)
+    monkeypatch.chdir(here)
+    with hf.SyncCheckpointer(store) as cp:
+        cp.save("r", {"n": 1})
+    command = Commands(store).anywhere().line("show", "r", "--json")
+    done = run_process(
+        ["bash", "-c", command], cwd="/", capture_output=True, check=False, env=ENVIRONMENT
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["state"] == {"n": 1}
+
+
+def test_a_command_for_everywhere_names_key_files_and_no_other_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    keys = ("--key-file=keys.json", "--key-store=sqlite:///k.db", "--trusted=/etc/ann.pub")
+    line = Commands("postgresql://db/runs", keys).anywhere().line("runs")
+    assert line == (
+        f"holdfast runs --store=postgresql://db/runs --key-file={tmp_path}/keys.json "
+        f"--key-store=sqlite:///{tmp_path}/k.db --trusted=/etc/ann.pub"
+    )

@@ -1,9 +1,12 @@
 """Commands as they are typed, on the store that somebody looks at. They never show its password."""
 
 import json
+import os
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
 
 from holdfast.errors.base import one_line
 from holdfast.project import project_settings
@@ -33,6 +36,11 @@ class Commands(NamedTuple):
     """The options that name its keys: files, never the keys themselves."""
     elsewhere: bool = False
     """They are typed where another store may be the default: the store is always named."""
+
+    def anywhere(self) -> "Commands":
+        """The same in every directory: files are named by their absolute paths."""
+        store = None if self.store is None else _absolute_place(self.store)
+        return self._replace(store=store, keys=tuple(map(_absolute_key, self.keys)), elsewhere=True)
 
     def line(
         self, name: str, run: str | None = None, *options: str, places: Sequence[str] = ()
@@ -91,6 +99,27 @@ class Commands(NamedTuple):
         if len(kept) == len(self.keys):
             return self
         return self._replace(keys=(*kept, *(f"{name}=FILE" for name in _SIGNATURES)))
+
+
+def _absolute_place(where: str) -> str:
+    """A store's URL or path, which names the same store in every directory."""
+    if "://" not in where:
+        return _absolute(where)
+    for prefix in ("sqlite:///", "duckdb:///"):
+        path = where.removeprefix(prefix)
+        if path != where and not path.startswith("/"):
+            return f"{prefix}{quote(os.fsencode(Path.cwd()))}/{path}"
+    return where
+
+
+def _absolute_key(option: str) -> str:
+    name, _, value = option.partition("=")
+    return f"{name}={_absolute_place(value) if name == '--key-store' else _absolute(value)}"
+
+
+def _absolute(path: str) -> str:
+    """With a slash at its end, a path is that of a directory."""
+    return f"{Path(path).expanduser().absolute()}{'/' if path.endswith('/') else ''}"
 
 
 def answers(asked: "Question") -> list[str]:

@@ -50,8 +50,6 @@ class Site:
     def __init__(self, cp: SyncCheckpointer, where: str | None, settings: Settings) -> None:
         cp.core.journals.keep_coded()
         self.cp = cp
-        self.where = where
-        """The store as the command line was given it; None for the default."""
         self.settings = settings
         self.metrics = Metrics()
         cp.core.observe([self.metrics])
@@ -60,14 +58,15 @@ class Site:
         self.lost_since: datetime | None = None
         self.since = datetime.now(UTC)
         self.kept = Kept()
+        self._commands = Commands(where or cp.store.url, settings.keys).anywhere()
         self._lock = threading.Lock()
         self._asking = ""
         self._asked_at = -_KNOWN
 
     @property
     def commands(self) -> Commands:
-        """Commands on the same store, to be shown: they name it, as a browser may be anywhere."""
-        return Commands(self.where or self.cp.store.url, self.settings.keys, elsewhere=True)
+        """Commands on the same store, to be shown: whoever copies one may be in any directory."""
+        return self._commands
 
     @property
     def name(self) -> str:
