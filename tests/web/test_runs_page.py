@@ -446,3 +446,23 @@ def test_runs_of_an_encrypted_store_are_listed_without_its_key(tmp_path: Path) -
         "asks": "paused",
     }
     assert "key was not given" in str(rows["asks"].note)
+
+
+def test_a_run_that_is_not_there_leads_to_the_one_that_was_meant(
+    cp: hf.SyncCheckpointer, client: TestClient
+) -> None:
+    cp.save("brest-1", {"n": 1})
+    cp.save("Oslo/2", {"n": 1})
+    link = 'href="/runs/brest-1">brest-1</a>'
+    for path in ("/runs/brets-1", "/runs/BREST-1"):
+        answer = client.get(path)
+        assert answer.status_code == 404
+        assert "did you mean &#39;brest-1&#39;?" in answer.text
+        assert link in answer.text
+    assert f'Did you mean <a class="m link" {link}?' in client.get("/runs?q=brets-1").text
+    assert 'href="/runs/Oslo%2F2"' in client.get("/runs/Oslo%2F3").text
+    for path in ("/runs/something-else", "/runs?q=something-else", "/runs?q=brest"):
+        assert "id you mean" not in client.get(path).text
+    told = client.get("/api/v1/runs/brets-1")
+    assert told.status_code == 404
+    assert "did you mean 'brest-1'?" in told.json()["detail"]

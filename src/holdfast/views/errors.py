@@ -22,6 +22,20 @@ class NotFoundError(HoldfastError):
     """What was named is not there."""
 
 
+class NoRunError(NotFoundError):
+    """No run has this id; `meant` is that of one that may have been meant."""
+
+    def __init__(self, run_id: str, where: str, meant: str | None = None) -> None:
+        super().__init__(run_id, where, meant)
+        self.run_id = run_id
+        self.where = where
+        self.meant = meant
+
+    def __str__(self) -> str:
+        lead = "" if self.meant is None else f"; did you mean {self.meant!r}?"
+        return f"there is no run {self.run_id!r} in {self.where}{lead}"
+
+
 class RefusedError(HoldfastError):
     """The run is of a kind that does not allow that."""
 

@@ -1,6 +1,7 @@
 """Runs in lists: what each is doing, in a word and as a document."""
 
 from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import RunInfo, to_micros
@@ -12,7 +13,7 @@ from holdfast.heads import Position
 from holdfast.model import Status, checkpoint_id
 from holdfast.operations.listing import page_of_runs, proved
 from holdfast.store import RunFilter
-from holdfast.views.errors import NotFoundError
+from holdfast.views.errors import NoRunError, NotFoundError
 
 ORPHANED: Final = "orphaned"
 """Shown instead of the status of a run that is running, and that nobody executes."""
@@ -22,6 +23,9 @@ ANSWERED: Final = "answered"
 
 UNDER_WAY: Final = (Status.RUNNING.value, ORPHANED, ANSWERED)
 """What a run is shown as, and listed under, whose recorded status is `running`."""
+
+_NEAR: Final = 300  # runs whose ids are compared with one that is wrong
+_ALIKE: Final = 3  # characters at the beginning of an id that are mostly right
 
 DAMAGED: Final = "damaged"
 """Shown instead of the status of a run whose newest entry is not proved."""
@@ -114,11 +118,21 @@ def nobody(holder: str | None) -> str:
 
 
 def of_id(cp: SyncCheckpointer, run_id: str) -> RunInfo:
-    """The run of exactly this id. Raises `NotFoundError`."""
+    """The run of exactly this id. Raises `NoRunError`."""
     found = cp.run(run_id)
     if found is None:
-        raise NotFoundError(f"there is no run {run_id!r} in {cp.store.url}")
+        raise NoRunError(run_id, cp.store.url, meant_by(cp, run_id))
     return found
+
+
+def meant_by(cp: SyncCheckpointer, text: str) -> str | None:
+    """The id of the run that may have been meant: a new one, or one that begins alike."""
+    near = cp.runs(limit=_NEAR)
+    for begin in dict.fromkeys((text, text.lower(), text.upper())):
+        near += cp.runs(prefix=begin[:_ALIKE], limit=_NEAR)
+    ids = list(dict.fromkeys(run.run_id for run in near))
+    same = [one for one in ids if one.lower() == text.lower()]
+    return next(iter(same or get_close_matches(text, ids, 1)), None)
 
 
 def find_place(cp: SyncCheckpointer, run: str, where: str, find: Find = of_id) -> str:

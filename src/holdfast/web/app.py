@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.errors import HoldfastError, InvalidIdError
 from holdfast.logs import logger
+from holdfast.views.errors import NoRunError
 from holdfast.web import live, monitoring, pages
 from holdfast.web.api import problems
 from holdfast.web.api.routes import ROUTES as API
@@ -66,23 +67,28 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
 
 def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return page(request, "error.html", status=error.status_code, what=error.detail, advice="")
+    return page(request, "error.html", status=error.status_code, what=error.detail)
 
 
 def _holdfast_error(request: Request, error: Exception) -> Response:
     """What happened, and what helps. Our own tracebacks stay in the log."""
     status = 404 if isinstance(error, InvalidIdError) else status_of(error)
-    return page(request, "error.html", status=status, what=str(error), advice="")
+    return page(request, "error.html", status=status, what=str(error), meant=_meant(error))
+
+
+def _meant(error: Exception) -> str | None:
+    """The run that may have been meant."""
+    return error.meant if isinstance(error, NoRunError) else None
 
 
 def _too_large(request: Request, error: Exception) -> Response:
-    return page(request, "error.html", status=413, what="The request is too large.", advice="")
+    return page(request, "error.html", status=413, what="The request is too large.")
 
 
 def _unforeseen(request: Request, error: Exception) -> Response:
     _log.error("the web UI failed at %s", request.url.path, exc_info=error)
     what = "Something went wrong here. The log of `holdfast ui` has more."
-    return page(request, "error.html", status=500, what=what, advice="")
+    return page(request, "error.html", status=500, what=what)
 
 
 def _page_or_problem(handler: _Handler) -> _Handler:

@@ -18,7 +18,7 @@ from holdfast.model import Status
 from holdfast.views import words
 from holdfast.views.histograms import histogram
 from holdfast.views.rows import Row, row_of
-from holdfast.views.runs import ANSWERED, ORPHANED, UNDER_WAY
+from holdfast.views.runs import ANSWERED, ORPHANED, UNDER_WAY, meant_by
 from holdfast.views.searching import Found, Query, find, to_position, to_text
 from holdfast.views.shapes import strip
 from holdfast.web.rendering import page, with_query
@@ -155,6 +155,7 @@ def _listing(
         "older": _older(query, found),
         "newer": _newer_path(query, found, before or after),
         "newest": to_text(found.positions[0]) if found.positions and found.first == 1 else "",
+        "meant": meant_by(site.cp, query.q) if query.q and not found.total else None,
         "path_with": lambda **changed: with_query("/runs", query.parameters(**changed)),
     }
 
