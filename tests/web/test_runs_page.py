@@ -466,3 +466,23 @@ def test_a_run_that_is_not_there_leads_to_the_one_that_was_meant(
     told = client.get("/api/v1/runs/brets-1")
     assert told.status_code == 404
     assert "did you mean 'brest-1'?" in told.json()["detail"]
+
+
+def test_a_run_that_did_nothing_took_no_time(cp: hf.SyncCheckpointer, tmp_path: Path) -> None:
+    engine = hf.Engine(cp)
+    engine.run_sync(report(), run_id="first")
+    engine.submit_sync(report(), run_id="submitted")
+    cp.save("saved", {"n": 1}, step="s", flow="etl")
+    for origin in ("first", "saved"):
+        cp.fork(origin, run_id=f"{origin}-b")
+    for name in ("first-b", "submitted"):
+        engine.cancel_sync(name)
+
+    def took(name: str) -> float | None:
+        run = cp.run(name)
+        assert run is not None
+        return row_of(cp, run).took
+
+    assert [took(name) for name in ("first-b", "saved-b", "submitted")] == [None] * 3
+    cp.save("saved-b", {"n": 2}, step="t")
+    assert None not in (took("first"), took("saved"), took("saved-b"))

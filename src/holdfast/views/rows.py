@@ -104,7 +104,7 @@ def stored_bytes(cp: SyncCheckpointer, run_id: str) -> int:
 
 
 def _took(run: RunInfo, word: str, shape: Shape) -> float | None:
-    if word == "submitted":
+    if word == "submitted" or not shape.began:
         return None
     until = datetime.now(UTC) if word == "running" else run.updated_at
     return max(0.0, (until - run.started_at).total_seconds())

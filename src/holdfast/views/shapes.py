@@ -32,6 +32,7 @@ What = Literal[
 ]
 
 
+_COPIED: Final = ('"copied"', '"origin"')  # in the metadata of what a fork began with
 _STOPPED: Final = (Status.PAUSED, Status.SUBMITTED, Status.FAILED)
 
 
@@ -54,6 +55,7 @@ class Shape(NamedTuple):
     claims: tuple[Entry, ...]  # the checkpoints that something was claimed with
     holder: str | None  # who executed it last, as its opening or claim says
     origin: str | None  # the checkpoint that it was forked from, if its opening was looked at
+    began: bool  # whether it was executed, or saved, failed or tried anything of its own
     newest: Entry | None
     failure: Entry | None  # the newest one
     question: Entry | None  # the newest one
@@ -90,6 +92,7 @@ class _Pen:
         self.claims: dict[int, Entry] = {}
         self.holder: str | None = None
         self.origin: str | None = None
+        self.saved = False  # something that was not copied from the run it was forked from
         self.newest: dict[str, Entry] = {}  # by kind
         self._last: int | None = None  # when the entry before was written, in microseconds
         self._stopped = False
@@ -110,6 +113,7 @@ class _Pen:
             tried = entry.step in self._tried
             took = entry.duration if entry.duration is not None and not tried else since
             self.add("done", took, entry.seq, counts=True)
+            self.saved = self.saved or not any(mark in entry.meta for mark in _COPIED)
             if EVIDENCE in entry.meta:
                 self.claims[entry.seq] = entry
         elif entry.kind == Kind.FAIL:
@@ -195,6 +199,7 @@ def _drawn(found: Iterable[Found], word: str, whole: bool, *, now: int) -> Shape
         tuple(pen.claims.values()),
         pen.holder,
         pen.origin,
+        pen.saved or pen.holder is not None or pen.failures > 0 or damaged > 0 or not whole,
         newest,
         pen.newest.get(Kind.FAIL),
         pen.newest.get(Kind.QUESTION),
