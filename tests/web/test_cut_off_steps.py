@@ -51,6 +51,7 @@ def test_a_step_that_was_cut_off_is_named_by_the_one_before_it(
     found = client.get("/runs/brest-1/problem", follow_redirects=True)
     panel = found.text.partition('id="drawer"')[2]
     assert f'<b class="m">{name}</b>' in panel
+    assert "Cut off: it had recorded nothing yet." in panel
     shown = unescape(panel.rpartition('data-copy="')[2].partition('"')[0])
     assert shown.startswith("holdfast show brest-1 --store=")
     said = CliRunner().invoke(holdfast, shlex.split(shown)[1:])

@@ -49,7 +49,9 @@ def cut_off(steps: Steps, *, died: bool) -> Steps:
     def cut(one: Execution) -> Execution:
         begun = died or one.tried or one.outputs or one.child
         if one.key == UNDER_WAY:
-            one = one._replace(name=unnamed, group=unnamed, note="cut off")
+            one = one._replace(
+                name=unnamed, group=unnamed, note="cut off: it had recorded nothing yet"
+            )
         return one._replace(status="cut off" if begun else "not started")
 
     made = (
