@@ -14,7 +14,6 @@ from holdfast.cli._session import Session, shown_commands
 from holdfast.codec import envelope
 from holdfast.codec.wrapping import SIGNED
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError, HoldfastError
-from holdfast.errors.base import meant
 from holdfast.kernel.reader import all_runs
 from holdfast.model import CARRY_STATE, OF_CHILD, checkpoint_id
 from holdfast.operations.children import parent_run
@@ -23,8 +22,6 @@ from holdfast.store import RunFilter
 from holdfast.views.errors import NotFoundError
 
 _CANDIDATES: Final = 10
-_NEAR: Final = 300  # runs whose ids are compared with one that is wrong
-_ALIKE: Final = 3  # characters at the beginning of an id that are mostly right
 _DIGITS: Final = 18  # of a seq
 _COMPLETED: Final = 500  # runs that a shell is given to choose from
 
@@ -138,11 +135,11 @@ def _find(cp: SyncCheckpointer, text: str, threads: bool) -> RunInfo | None:
 
 
 def _meant(cp: SyncCheckpointer, text: str) -> str:
-    """Which run may have been meant: one of the newest, or of those whose ids begin alike."""
-    near = cp.runs(limit=_NEAR)
-    for begin in dict.fromkeys((text, text.lower(), text.upper())):
-        near += cp.runs(prefix=begin[:_ALIKE], limit=_NEAR)
-    return meant(text, dict.fromkeys(run.run_id for run in near))
+    """The end of a sentence about a run that is not there: which one may have been meant."""
+    from holdfast.views.runs import meant_by
+
+    near = meant_by(cp, text)
+    return "" if near is None else f"; did you mean {near!r}?"
 
 
 def _outermost(

@@ -28,8 +28,8 @@ from holdfast.views.outcome import outcome_of
 from holdfast.views.rescue import Advice
 from holdfast.views.run import Shown, State, show
 from holdfast.views.step_detail import detail_of
-from holdfast.views.step_pending import UNDER_WAY, awaiting_worker, cut_off
-from holdfast.views.step_reading import steps_of
+from holdfast.views.step_pending import UNDER_WAY, cut_off
+from holdfast.views.step_reading import named_steps, steps_of
 from holdfast.views.steps import Steps
 from holdfast.views.voided import is_void
 
@@ -68,7 +68,7 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
         where = where if seq is None else seq
         if step is not None:
             at = None if where is None else _seq_of(where)
-            detail = detail_of(cp, info, _named_steps(cp, info), step, at)
+            detail = detail_of(cp, info, named_steps(cp, info), step, at)
             session.show(detail.document(), lambda: draw_step(detail, full=full))
             if detail.damage:
                 raise FailedError(_show.clean(detail.damage))
@@ -148,17 +148,6 @@ def _step_under_way(cp: SyncCheckpointer, info: RunInfo, found: Shown, steps: St
         if one.status == "cut off"
     ]
     return _show.cell("cut off  ", "bold").add(words.some(names), "magenta") if names else None
-
-
-def _named_steps(cp: SyncCheckpointer, info: RunInfo) -> Steps:
-    """The steps that have a name; none is under way that nobody executes."""
-    steps = steps_of(cp, info)
-    known = [one for one in steps.executions if one.key != UNDER_WAY or one.seq is not None]
-    steps = steps._replace(executions=tuple(known))
-    word, facts = runs.doing(cp, info)
-    if word == runs.ORPHANED:
-        return cut_off(steps, died=runs.has_died(word, facts))
-    return awaiting_worker(steps) if word == runs.ANSWERED else steps
 
 
 def _problems(found: Shown) -> list[str]:

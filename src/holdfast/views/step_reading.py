@@ -12,8 +12,15 @@ from holdfast.errors import CheckpointCorruptedError
 from holdfast.integrations.langgraph import layout
 from holdfast.kernel.pages import Found
 from holdfast.model import CheckpointType, Entry, Kind, Status
+from holdfast.views import runs
 from holdfast.views.step_names import left_behind, name_in_thread, not_started, split_key
-from holdfast.views.step_pending import UNDER_WAY, Pending, begun_step
+from holdfast.views.step_pending import (
+    UNDER_WAY,
+    Pending,
+    awaiting_worker,
+    begun_step,
+    cut_off,
+)
 from holdfast.views.step_questions import AskedSteps, went_back
 from holdfast.views.steps import Attempt, Execution, Mark, Spell, Steps
 
@@ -24,6 +31,17 @@ _NOT_OVER: Final = (Status.RUNNING, Status.PAUSED, Status.SUBMITTED)
 def steps_of(cp: SyncCheckpointer, info: RunInfo) -> Steps:
     """The steps of a run. Reads all its entries, but no bodies."""
     return StepReader(cp, info.run_id, info.flow).read(info)
+
+
+def named_steps(cp: SyncCheckpointer, info: RunInfo) -> Steps:
+    """The steps of a run that have a name; of a run that nobody executes, none is under way."""
+    steps = steps_of(cp, info)
+    known = [one for one in steps.executions if one.key != UNDER_WAY or one.seq is not None]
+    steps = steps._replace(executions=tuple(known))
+    word, facts = runs.doing(cp, info)
+    if word == runs.ORPHANED:
+        return cut_off(steps, died=runs.has_died(word, facts))
+    return awaiting_worker(steps) if word == runs.ANSWERED else steps
 
 
 class StepReader:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from holdfast.checkpoint import RunInfo
 from holdfast.codec.redaction import redacted
 from holdfast.heads import Position, label_text
-from holdfast.model import check_id
+from holdfast.model import check_id, split_checkpoint_id
 from holdfast.operations.listing import STATUSES, matching
 from holdfast.views import run as one_run
 from holdfast.views import runs
@@ -17,7 +17,7 @@ from holdfast.views.claims import claims
 from holdfast.views.outcome import outcome_of
 from holdfast.views.redaction import redacted_moment
 from holdfast.views.step_detail import detail_of
-from holdfast.views.step_reading import steps_of
+from holdfast.views.step_reading import named_steps
 from holdfast.web.api.capping import capped
 from holdfast.web.api.declaring import (
     MOST_SEQ,
@@ -164,7 +164,8 @@ def show_run(call: Call, run: RunInfo, at: str | None) -> dict[str, Any]:
     document = shown._replace(moments=list(map(redacted_moment, shown.moments))).document()
     document |= outcome_of(cp, run, shown.moments).document()
     document["failure"] = redacted(document["failure"])
-    document["claims"] = redacted(claims(cp, run.run_id).document())
+    claimed = claims(cp, *((run.run_id,) if place is None else split_checkpoint_id(place)))
+    document["claims"] = redacted(claimed.document())
     cut = []
     for name, most in (("timeline", _MOMENTS), ("children", _CHILDREN)):
         if len(document[name]) > most:
@@ -231,7 +232,7 @@ def run_step(call: Call, run: RunInfo, step: str, at: int | None) -> dict[str, A
     `cut` true.
     """
     cp = call.site.cp
-    document = detail_of(cp, run, steps_of(cp, run), step, at).document()
+    document = detail_of(cp, run, named_steps(cp, run), step, at).document()
     document["result"], cut = capped(document["result"])
     if document["answer"] is not None:
         document["answer"]["value"], too_large = capped(document["answer"]["value"])
