@@ -10,8 +10,9 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from holdfast import SyncCheckpointer, __version__
+from holdfast import Engine, Evidence, SyncCheckpointer, __version__
 from holdfast.codec.redaction import HIDDEN
+from holdfast.workflow import step, workflow
 from tests.web.api.conftest import API, Cli
 from tests.web.conftest import Serving
 
@@ -61,10 +62,25 @@ def test_a_run_is_what_the_command_line_shows(api: Api, cli: Cli) -> None:
     assert api("/runs/plain", at="one")["state"] == expected["state"] == {"n": 1, "rows": [1]}
 
 
+@workflow
+async def claiming() -> None:
+    for name in ("one.txt", "two.txt"):
+        claim = Evidence("artifact_exists", name, {"path": name, "type": "absent"})
+        await step(name).python(int).evidence(claim)
+
+
+def test_a_run_at_a_checkpoint_has_the_claims_up_to_it(api: Api, cli: Cli, tmp_path: Path) -> None:
+    Engine(f"sqlite:///{tmp_path}/runs.db").run_sync(claiming(), run_id="claiming")
+    (expected,) = cli("show", "claiming", "--at=1")
+    assert api("/runs/claiming", at="1")["claims"] == expected["claims"]
+    assert len(expected["claims"]) == 1
+    assert len(api("/runs/claiming")["claims"]) == 2
+
+
 def test_a_step_is_what_the_command_line_shows(api: Api, cli: Cli) -> None:
-    for run_id, step in (("etl-1", "fetch"), ("broken-1", "fail"), ("plain", "two")):
-        (expected,) = cli("show", run_id, f"--step={step}")
-        assert api(at(run_id, "steps", step)) == expected | {"cut": False}
+    for run_id, name in (("etl-1", "fetch"), ("broken-1", "fail"), ("plain", "two")):
+        (expected,) = cli("show", run_id, f"--step={name}")
+        assert api(at(run_id, "steps", name)) == expected | {"cut": False}
 
 
 def test_the_parts_of_a_run_are_those_of_the_whole(api: Api) -> None:
