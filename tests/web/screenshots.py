@@ -7,11 +7,12 @@ python -m tests.web.screenshots --to /tmp/look   # every page: light, dark, and 
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -78,8 +79,14 @@ def _for_docs(page: Page, name: str) -> None:
 
 @contextmanager
 def shop() -> Iterator[Served]:
-    """The store of `tests.web.store`, some of whose runs are executed right now."""
-    with tempfile.TemporaryDirectory() as directory:
+    """The store of `tests.web.store`, some of whose runs are executed right now.
+
+    Pages show its path, so it is the same each time.
+    """
+    directory = str(Path(tempfile.gettempdir()) / "shop")
+    with ExitStack() as stack:
+        Path(directory).mkdir()  # fails if it is there: somebody else may use it
+        stack.callback(shutil.rmtree, directory)
         root, make = Path(__file__).parents[2], [sys.executable, "-m", "tests.web.store", directory]
         subprocess.run(make, cwd=root, check=True)
         with subprocess.Popen(
