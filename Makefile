@@ -55,7 +55,7 @@ collect: $(VENV)/tools
 		$(MAKE) --no-print-directory -j2 collect-1 collect-2 && touch $(VENV)/collected; fi
 
 collect-%:
-	@output=$$(ls -d tests/[a-z]*/ | grep -v extras | awk 'NR % 2 == $* - 1' | xargs $(BIN)/python -m pytest --collect-only -q 2>&1) || \
+	@output=$$(ls -d tests/test_*.py tests/[a-z]*/ | grep -v extras | awk 'NR % 2 == $* - 1' | xargs $(BIN)/python -m pytest --collect-only -q 2>&1) || \
 		{ echo "$$output"; exit 1; }
 
 test-pythons: $(VENV)/tools  ## what differs between Pythons, on each other one that is installed

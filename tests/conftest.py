@@ -125,10 +125,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    chosen = items if EFFORT > 1 else _each_value(_one_in_three_of_variants(items))
+    chosen = items if EFFORT > 1 else _one_in_three_of_variants(items)
     if config.getoption("--quick"):
         in_memory = {_base(item) for item in items if "memory" in _parameters(item)}
         chosen = [item for item in chosen if _is_quick(item, in_memory)]
+    if EFFORT == 1:
+        chosen = _each_value(chosen)
     if left_out := set(items) - set(chosen):
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = chosen

@@ -27,6 +27,7 @@ class Resting:
         self.due = dict(due)  # when steps are to continue, as recorded by a holder before
         self.until: dict[str, int] = {}  # the steps that wait now, and until when
         self.may_leave = False  # a child run, with the rest of its family
+        self._looks = False  # whether the family may be left, in the next turn of the loop
         self._may_begin = asyncio.Event()
         self._may_begin.set()
 
@@ -48,14 +49,24 @@ class Resting:
         self.may_leave = False
 
     def leave_together(self) -> None:
-        """Let a worker leave the child runs of a family in which nobody has anything to do."""
+        """Let a worker leave the child runs of a family in which nobody has anything to do.
+
+        Looks once for all that begin to wait in this turn of the loop.
+        """
         eldest = self._run
-        if not eldest.options.in_worker or not self.rests():
+        if not eldest.options.in_worker:
             return
         while eldest.parent is not None:
             eldest = eldest.parent
-        if eldest.children and eldest.steps.resting.rests():
-            eldest.steps.resting.let_children_leave()
+        resting = eldest.steps.resting
+        if eldest.children and eldest.loop is not None and not resting._looks:
+            resting._looks = True
+            eldest.loop.call_soon(resting._look)
+
+    def _look(self) -> None:
+        self._looks = False
+        if hasattr(self, "_run") and self.rests():  # else it is over
+            self.let_children_leave()
 
     def rests(self) -> bool:
         """Whether all that is under way, here and in child runs, waits for long."""
