@@ -16,7 +16,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.codec.meta import dump_meta
-from holdfast.engine.run import resting
+from holdfast.engine.run import execute
 from holdfast.events import RunCancelled
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.draft import Draft
@@ -198,7 +198,7 @@ def work_and_die_at_the_pause(path: str) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SQLiteStore, "append", meddled)
-        patch.setattr(resting, "LEAVE_AFTER", 0.1)
+        patch.setattr(execute, "LEAVE_AFTER", 0.1)
         hf.Engine(path).work_sync(short_nap)
 
 
@@ -303,7 +303,7 @@ async def test_no_step_begins_while_its_run_is_being_paused_for_a_timer(
         return done
 
     monkeypatch.setattr(SQLiteStore, "append", held_up)
-    monkeypatch.setattr(resting, "LEAVE_AFTER", 0.1)
+    monkeypatch.setattr(execute, "LEAVE_AFTER", 0.1)
     if answered:
         before_the_pause("answer", RUN, "--with", "yes")
     async with hf.Engine(path) as engine:

@@ -341,7 +341,7 @@ def test_a_child_run_sleeps_on_and_is_left_when_the_long_step_beside_it_ends(
 
     @step
     async def long() -> None:
-        while sum(run.kind == Kind.SLEEP for run in store.runs()) < 2:
+        while sum(run.kind == Kind.PAUSE for run in store.runs()) < 2:
             await asyncio.sleep(0.01)
 
     @workflow

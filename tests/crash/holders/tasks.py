@@ -18,7 +18,7 @@ from unittest import mock
 
 import holdfast as hf
 from holdfast.engine.effects import Call
-from holdfast.engine.run import resting
+from holdfast.engine.run import execute as run_execute
 from holdfast.engine.working.worker import WorkerEvent
 from tests import faults
 from tests.crash.holders import flows, storm
@@ -169,7 +169,7 @@ async def work(engine: hf.Engine, *, leave_after: float = 10.0, **options: Any) 
 
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    with mock.patch.object(resting, "LEAVE_AFTER", leave_after):
+    with mock.patch.object(run_execute, "LEAVE_AFTER", leave_after):
         note("works")
         await engine.work(listener=told, stop=stop, **options)
     note("drained")

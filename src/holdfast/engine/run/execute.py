@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -17,7 +17,7 @@ from holdfast.engine.run.attempt import NO_CLAIMS, Attempts, NotBegunError
 from holdfast.engine.run.failures import failure, given_up
 from holdfast.engine.run.interruption import Interruption
 from holdfast.engine.run.resting import Resting
-from holdfast.engine.timers import Sleep
+from holdfast.engine.timers import LEAVE_AFTER, Sleep
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointLoadError,
@@ -77,20 +77,16 @@ class Steps:
         self._interruption = Interruption(wakes=behind.wanted is not None)
         self.resting = Resting(run, self._interruption, behind.due)
         self._fatal: BaseException | None = None  # ends the run, once the others are recorded
+        self._due: set[str] = set()  # the steps whose child runs paused until a moment
 
     def executed_by(self, task: asyncio.Task[Any] | None) -> None:
         """The run is executed by this task, from its beginning to its end."""
         self._interruption.own = task
 
     @property
-    def running(self) -> Collection[Task]:
-        """The tasks that are under way, but for one that is executed in place."""
-        return self._running.values()
-
-    @property
-    def waits(self) -> bool:
-        """Whether nothing is done for the run but what its tasks do."""
-        return self._bell is not None or not self._running
+    def running(self) -> bool:
+        """Whether tasks are under way."""
+        return bool(self._running)
 
     async def execute(self, tasks: Sequence[Task]) -> list[Finished]:
         """Start the tasks; returns as soon as any that are under way are finished."""
@@ -112,15 +108,26 @@ class Steps:
             over = [spawned for spawned in self._running if spawned.done()]
             if over:
                 return self._collect(over)
-            if not self._running or self.resting.idle_until() is not None:
+            if not self._running or self.idle_until() is not None:
                 return []
             assert self._run.loop is not None, "it is executed"
             self._bell = self._run.loop.create_future()
-            self.resting.leave_together()
             try:
                 await self._bell
             finally:
                 self._bell = None
+
+    def idle_until(self) -> int | None:
+        """When the run continues, if all its tasks wait, and for so long that a worker leaves it."""
+        run = self._run
+        if not run.options.in_worker or not self._running or self._interruption.wakes:
+            return None
+        waiting = self.resting.until
+        if any(task.key not in waiting for task in self._running.values()):
+            return None
+        due = min(waiting[task.key] for task in self._running.values())
+        left = (due - run.core.journals.clock.now()) / 1e6
+        return due if left > LEAVE_AFTER else None
 
     def _collect(self, over: list[asyncio.Task[Finished | None]]) -> list[Finished]:
         """Their outcomes. One that ends the run must not take the others' results along.
@@ -128,7 +135,6 @@ class Steps:
         They are to be recorded, and nothing else, before `raise_fatal` raises it.
         """
         finished = []
-        self.resting.stay()
         for spawned in over:
             del self._running[spawned]
             try:
@@ -179,6 +185,8 @@ class Steps:
         spawned, task = found
         if task.child is not None:
             task.abandoned = True
+            if key in self._due:
+                spawned.cancel()
             for child in tuple(self._run.children):
                 if child.run_id == task.child_id:
                     child.ask("cancel")
@@ -312,8 +320,10 @@ class Steps:
                 if run.wanted is None:
                     await run.hear()
                 due = None if waits.until is None else to_micros(waits.until)
-                spent = _since(began, since)
                 asks = waits.run_id if waits.questions else waits.child
+                if due is not None and asks is None and not here and await self._until(task, due):
+                    continue
+                spent = _since(began, since)
                 return Finished(task, asks, None, *spent, attempt, paused=True, until=due)
             except ExecutorBrokeError as broke:
                 hopeless = self.attempts.count_break(task, broke)
@@ -347,6 +357,28 @@ class Steps:
             tries += 1
             self._announce(task, attempt)
             self.ring()
+
+    async def _until(self, task: Task, due: int) -> bool:
+        """Wait until a child run that paused is due. The worker may leave the run meanwhile.
+
+        Returns False if it stays paused: the run stops. One that is to be cancelled is due at once.
+        """
+        self.attempts.under_way.pop(task.key, None)
+        self._due.add(task.key)
+        try:
+            if await self.resting.for_child(task.key, due):
+                return True
+            if self._run.wanted != "cancel":
+                return False
+        except asyncio.CancelledError:
+            if not task.abandoned:
+                raise
+        finally:
+            self._due.remove(task.key)
+        own = asyncio.current_task()
+        assert own is not None, "it is executed beside others"
+        own.uncancel()
+        return True
 
 
 def _since(began: float, again: float) -> tuple[float, float]:

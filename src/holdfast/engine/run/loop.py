@@ -246,7 +246,7 @@ class Run(Telling):
                 fatal = await self._record(await steps.execute(tasks))
                 if fatal is not None:
                     return await self._end_with(*fatal)
-                due = None if tasks else steps.resting.idle_until()
+                due = None if tasks else steps.idle_until()
                 if due is not None:
                     await pausing.pause_until(self, due)
             elif self.wanted == "cancel":

@@ -10,7 +10,7 @@ from holdfast.engine import events as ev
 from holdfast.engine.program import Task
 from holdfast.engine.run.failures import describe, message_of, type_name
 from holdfast.engine.run.interruption import Interruption
-from holdfast.engine.timers import LEAVE_AFTER, Sleep, until
+from holdfast.engine.timers import Sleep, until
 from holdfast.kernel.draft import Draft
 from holdfast.model import Kind, Status
 
@@ -26,74 +26,8 @@ class Resting:
         self._interruption = interruption
         self.due = dict(due)  # when steps are to continue, as recorded by a holder before
         self.until: dict[str, int] = {}  # the steps that wait now, and until when
-        self.may_leave = False  # a child run, with the rest of its family
-        self._looks = False  # whether the family may be left, in the next turn of the loop
         self._may_begin = asyncio.Event()
         self._may_begin.set()
-
-    def idle_until(self) -> int | None:
-        """When the run continues, if all its tasks wait, and for so long that a worker leaves it.
-
-        A child run leaves with its family: one that left alone would not continue when it is due,
-        but when a step of its parent ends.
-        """
-        run, tasks = self._run, self._run.steps.running
-        if not run.options.in_worker or not tasks or self._interruption.wakes:
-            return None
-        if (run.parent is not None and not self.may_leave) or not all(map(self._is_far, tasks)):
-            return None
-        return min(self.until[task.key] for task in tasks)
-
-    def stay(self) -> None:
-        """The run has something to do again."""
-        self.may_leave = False
-
-    def leave_together(self) -> None:
-        """Let a worker leave the child runs of a family in which nobody has anything to do.
-
-        Looks once for all that begin to wait in this turn of the loop.
-        """
-        eldest = self._run
-        if not eldest.options.in_worker:
-            return
-        while eldest.parent is not None:
-            eldest = eldest.parent
-        resting = eldest.steps.resting
-        if eldest.children and eldest.loop is not None and not resting._looks:
-            resting._looks = True
-            eldest.loop.call_soon(resting._look)
-
-    def _look(self) -> None:
-        self._looks = False
-        if hasattr(self, "_run") and self.rests():  # else it is over
-            self.let_children_leave()
-
-    def rests(self) -> bool:
-        """Whether all that is under way, here and in child runs, waits for long."""
-        run = self._run
-        if self._interruption.wakes or not run.steps.waits:
-            return False
-        if not run.steps.running and not run.children:
-            return False  # a step is executed in place
-        children = {child.run_id: child.steps.resting for child in run.children}
-        for task in run.steps.running:
-            child = children.pop(task.child_id or "", None)
-            if not (self._is_far(task) if child is None else child.rests()):
-                return False
-        return all(child.rests() for child in children.values())  # executed in place
-
-    def let_children_leave(self) -> None:
-        """Let the child runs pause, and theirs first."""
-        for child in self._run.children:
-            resting = child.steps.resting
-            resting.let_children_leave()
-            resting.may_leave = True
-            child.steps.ring()
-
-    def _is_far(self, task: Task) -> bool:
-        """Whether a task waits, and for long."""
-        left = self.until.get(task.key, 0) - self._run.core.journals.clock.now()
-        return left / 1e6 > LEAVE_AFTER
 
     def hold_back(self) -> None:
         """Begin nothing that comes due from here on: the run is about to stop."""
@@ -135,6 +69,10 @@ class Resting:
         within = None if sleep.seconds is None else (due - clock.now()) / 1e6
         return await self._wait(task.key, due, here, within)
 
+    async def for_child(self, key: str, due: int) -> bool:
+        """Wait until the child run of a step is due, which recorded when that is."""
+        return await self._wait(key, due, here=False)
+
     async def _saved(self, note: Draft, here: bool, *, urgent: bool = False) -> bool:
         """Save when the step is to continue; False if the step was interrupted meanwhile."""
         try:
@@ -151,8 +89,6 @@ class Resting:
         if self._interruption.wakes:
             return False
         self.until[key] = due
-        self.stay()
-        self.leave_together()
         run.steps.ring()
         try:
             self._interruption.allow(here, run.loop)
