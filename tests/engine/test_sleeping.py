@@ -362,6 +362,71 @@ def test_a_child_run_sleeps_on_and_is_left_when_the_long_step_beside_it_ends(
     asyncio.run(main())
 
 
+def test_a_worker_leaves_a_family_whose_step_ends_while_the_others_sleep(
+    engine: hf.Engine,
+) -> None:
+    @workflow
+    async def middle() -> None:
+        await parallel(patient(1), work("beside"))
+
+    @workflow
+    async def parent() -> None:
+        await middle()
+
+    async def main() -> None:
+        handle = await engine.submit(parent(), run_id="r")
+        await asyncio.wait_for(engine.work(parent, until_idle=True), 60)
+        assert await handle.status() == hf.Status.PAUSED
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["by its flow", "with its parent"])
+def test_a_child_run_that_sleeps_is_cancelled(engine: hf.Engine, asked: bool) -> None:
+    dozing = "r//patient" if asked else "r//go/patient"
+    store = engine.checkpointer.core.journals.store
+
+    async def asleep() -> None:
+        while not any(run.run == dozing and run.kind == Kind.PAUSE for run in store.runs()):
+            await asyncio.sleep(0.01)
+
+    @step
+    async def until_asleep() -> None:
+        await asleep()
+
+    @workflow
+    async def gives_up() -> None:
+        async def nap() -> None:
+            await patient(1)
+
+        async def go() -> None:
+            napping = asyncio.create_task(nap())
+            await until_asleep()
+            napping.cancel()
+            await work("after that")
+
+        await hf.durable(go())
+
+    @workflow
+    async def waits() -> None:
+        await parallel(patient(1), hold())
+
+    @step
+    async def hold() -> None:
+        await asleep()
+        await engine.cancel("r")
+        await asyncio.sleep(60)
+
+    async def main() -> None:
+        handle = await engine.submit((waits if asked else gives_up)(), run_id="r")
+        await asyncio.wait_for(engine.work(waits, gives_up, until_idle=True), 60)
+        ended = hf.Status.CANCELLED if asked else hf.Status.COMPLETED
+        assert await handle.status() == ended
+        assert await engine.status(dozing) == hf.Status.CANCELLED
+
+    asyncio.run(main())
+
+
 def test_a_pause_before_another_attempt_outlives_the_process(
     engine: hf.Engine, clock: FakeClock
 ) -> None:
