@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, closing
@@ -237,3 +238,28 @@ def test_ctrl_c_ends_the_server_though_pages_listen(tmp_path: Path, path: str) -
 def _is_gone(pid: int) -> bool:
     state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     return state == "Z"
+
+
+def test_who_asks_while_questions_are_counted_gets_the_new_number(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts, asks = threading.Event(), threading.Event()
+    told: list[str] = []
+
+    def count(_: Site) -> str:
+        counts.set()
+        assert asks.wait(PATIENCE)
+        return "2"
+
+    monkeypatch.setattr(Site, "_open_questions", count)
+    site._asking = "1"
+    threads = [threading.Thread(target=lambda: told.append(site.asking)) for _ in range(2)]
+    threads[0].start()
+    assert counts.wait(PATIENCE)
+    threads[1].start()
+    threads[1].join(0.1)
+    assert not told, "it waits for the number"
+    asks.set()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert told == ["2", "2"]

@@ -60,6 +60,7 @@ class Site:
         self.kept = Kept()
         self._commands = Commands(where or cp.store.url, settings.keys).anywhere()
         self._lock = threading.Lock()
+        self._counting = threading.Lock()
         self._asking = ""
         self._asked_at = -_KNOWN
 
@@ -82,16 +83,17 @@ class Site:
     def asking(self) -> str:
         """How many questions are open, for the header of each page; empty if none is known.
 
-        Known for a moment, as every page asks for it. Blocks.
+        Known for a moment, as every page asks for it. Blocks, also while another thread counts.
         """
-        now = time.monotonic()
-        if now - self._asked_at > _KNOWN and self.lost_since is None:
-            self._asked_at = now
-            try:
-                self._asking = self._open_questions()
-            except HoldfastError:  # the page itself reports it
-                self._asking = ""
-        return self._asking
+        with self._counting:
+            now = time.monotonic()
+            if now - self._asked_at > _KNOWN and self.lost_since is None:
+                self._asked_at = now  # before: what changes meanwhile is counted again
+                try:
+                    self._asking = self._open_questions()
+                except HoldfastError:  # the page itself reports it
+                    self._asking = ""
+            return self._asking
 
     def count_questions_again(self) -> None:
         """Some may have been asked or answered, and somebody looks at the number."""
