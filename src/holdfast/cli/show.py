@@ -28,7 +28,7 @@ from holdfast.views.outcome import outcome_of
 from holdfast.views.rescue import Advice
 from holdfast.views.run import Shown, State, show
 from holdfast.views.step_detail import detail_of
-from holdfast.views.step_pending import UNDER_WAY, cut_off
+from holdfast.views.step_pending import cut_off
 from holdfast.views.step_reading import named_steps, steps_of
 from holdfast.views.steps import Steps
 from holdfast.views.voided import is_void
@@ -142,11 +142,7 @@ def _step_under_way(cp: SyncCheckpointer, info: RunInfo, found: Shown, steps: St
         told, style = ", ".join(_show.clean(str(one)) for one in now), "cyan"
         return _show.cell("under way  ", "bold").add(told, style) if told else None
     known = cut_off(steps, died=runs.has_died(found.word, found.facts))
-    names = [
-        "a step that had recorded nothing yet" if one.key == UNDER_WAY else one.name
-        for one in known.executions
-        if one.status == "cut off"
-    ]
+    names = [one.name for one in known.executions if one.status == "cut off"]
     return _show.cell("cut off  ", "bold").add(words.some(names), "magenta") if names else None
 
 

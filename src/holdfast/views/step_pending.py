@@ -11,6 +11,7 @@ UNDER_WAY: Final = "under way"
 """The name of what is executed, where nothing says which step it is: until it is finished."""
 
 _COMES_NEXT: Final = "next step"  # its name while nobody executes it
+_UNNAMED: Final = "a step that had recorded nothing yet"  # its name once it was cut off
 
 
 class Pending:
@@ -40,18 +41,17 @@ def begun_step(begun: Entry, status: str, end: Entry | None) -> Execution:
 def cut_off(steps: Steps, *, died: bool) -> Steps:
     """The steps of a run that nobody executes: what seemed to be under way was cut off.
 
-    A process that left it may not have begun what comes next. A step that was cut off before it
-    recorded anything is named by the one before it.
+    A process that left it may not have begun what comes next. Which step it was that had recorded
+    nothing can't be known: it may have begun before others that are finished.
     """
     finished = [one.name for one in steps.executions if one.current and one.end is not None]
-    unnamed = f"step after {finished[-1]}" if finished else "first step"
+    last = f"the last step recorded before that is {finished[-1]}" if finished else ""
 
     def cut(one: Execution) -> Execution:
         begun = died or one.tried or one.outputs or one.child
         if one.key == UNDER_WAY:
-            one = one._replace(
-                name=unnamed, group=unnamed, note="cut off: it had recorded nothing yet"
-            )
+            note = f"cut off: {last or 'no step was recorded before that'}"
+            one = one._replace(name=_UNNAMED, group=_UNNAMED, note=note)
         return one._replace(status="cut off" if begun else "not started")
 
     made = (
