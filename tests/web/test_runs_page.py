@@ -236,6 +236,7 @@ def test_child_runs_are_shown_if_they_are_wanted(tmp_path: Path, client: TestCli
     hf.Engine(tmp_path / "runs.db").run_sync(outer(), run_id="outer")
     assert listed(client) == ["outer"]
     assert listed(client, "/runs?children=1") == ["outer//report", "outer"]
+    assert "id you mean" not in client.get("/runs?q=outer//report").text, "it is what was given"
     text = client.get("/runs").text
     assert "2 in this store, 1 is a child run" in text
     assert "2 completions · no failures (child runs and repeats count)" in text
@@ -461,7 +462,14 @@ def test_a_run_that_is_not_there_leads_to_the_one_that_was_meant(
         assert link in answer.text
     assert f'Did you mean <a class="m link" {link}?' in client.get("/runs?q=brets-1").text
     assert 'href="/runs/Oslo%2F2"' in client.get("/runs/Oslo%2F3").text
-    for path in ("/runs/something-else", "/runs?q=something-else", "/runs?q=brest"):
+    for path in (
+        "/runs/something-else",
+        "/runs?q=something-else",
+        "/runs?q=brest",
+        "/runs?q=brest-1&status=failed",
+        "/runs?q=brets-1&status=failed",
+        "/runs?q=brets-1&flow=other",
+    ):
         assert "id you mean" not in client.get(path).text
     told = client.get("/api/v1/runs/brets-1")
     assert told.status_code == 404

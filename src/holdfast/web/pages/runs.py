@@ -155,9 +155,17 @@ def _listing(
         "older": _older(query, found),
         "newer": _newer_path(query, found, before or after),
         "newest": to_text(found.positions[0]) if found.positions and found.first == 1 else "",
-        "meant": meant_by(site.cp, query.q) if query.q and not found.total else None,
+        "meant": None if found.total else _meant(site, query),
         "path_with": lambda **changed: with_query("/runs", query.parameters(**changed)),
     }
+
+
+def _meant(site: Site, query: Query) -> str | None:
+    """The id of another run that may have been meant, if nothing but a text was asked for."""
+    if not query.q or query.status or query.narrows != {"q": query.q}:
+        return None
+    meant = meant_by(site.cp, query.q)
+    return None if meant == query.q else meant
 
 
 def _children(query: Query, found: Found, everything: int) -> str:
