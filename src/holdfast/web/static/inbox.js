@@ -1,35 +1,15 @@
 // The list of open questions follows the store. The form that somebody fills in is left alone.
 
 import { showTimes, toast } from "./app.js";
-import { listen } from "./live.js";
+import { listen, refresher } from "./live.js";
 
 const asked = (page) => page.querySelector("[data-asked]")?.dataset.asked;
 const LISTING_EVERY = 2000; // milliseconds between two fetches of the whole list
-let fetching = false;
-let again = false;
 
-async function refresh() {
-  again = true;
-  if (fetching) return;
-  fetching = true;
-  try {
-    while (again && !document.hidden) {
-      again = false;
-      const answer = await fetch(location.href, { headers: { "HX-Request": "true" } });
-      if (!answer.ok) return;
-      show(new DOMParser().parseFromString(await answer.text(), "text/html"));
-      await new Promise((resolve) => setTimeout(resolve, LISTING_EVERY));
-    }
-  } catch (error) {
-    if (!(error instanceof TypeError)) throw error; // the network: it is tried again
-  } finally {
-    fetching = false;
-  }
-}
-
-function show(fresh) {
+function show(text) {
+  const fresh = new DOMParser().parseFromString(text, "text/html");
   const [list, made] = [document, fresh].map((page) => page.querySelector(".questions"));
-  for (const id of ["inbox-link", "inbox-head", "inbox-tabs"]) {
+  for (const id of ["inbox-head", "inbox-tabs"]) {
     const [old, next] = [document.getElementById(id), fresh.getElementById(id)];
     if (old && next && !old.isEqualNode(next)) Idiomorph.morph(old, next, { morphStyle: "outerHTML" });
   }
@@ -61,5 +41,6 @@ function show(fresh) {
 }
 
 if (document.getElementById("inbox-open")) {
+  const refresh = refresher(() => location.href, show, LISTING_EVERY);
   listen({ runs: (ids, any) => (any || ids.length) && refresh() });
 }

@@ -71,3 +71,28 @@ export function listen({ runs, state = () => {}, run = null }) {
     tell,
   };
 }
+
+// A function that fetches a path and shows the text of the answer, one after the other, with at least
+// so many milliseconds between two. Called meanwhile, also by `show`, it does so once more.
+export function refresher(path, show, every = 0) {
+  let fetching = false;
+  let again = false;
+  return async function refresh() {
+    again = true;
+    if (fetching) return;
+    fetching = true;
+    try {
+      while (again && !document.hidden) {
+        again = false;
+        const answer = await fetch(path(), { headers: { "HX-Request": "true" } });
+        if (!answer.ok) return;
+        show(await answer.text());
+        if (every) await new Promise((resolve) => setTimeout(resolve, every));
+      }
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error; // the network: the stream says so
+    } finally {
+      fetching = false;
+    }
+  };
+}

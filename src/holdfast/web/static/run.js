@@ -1,7 +1,7 @@
 // The page of a run: it follows the run, and is used with keys. Without it, it is a page with links.
 
 import { addKeys, showTimes, zone } from "/static/app.js";
-import { listen } from "/static/live.js";
+import { listen, refresher } from "/static/live.js";
 
 // --- times of day, in the reader's zone
 
@@ -80,13 +80,12 @@ document.addEventListener("htmx:configRequest", (event) => {
 
 // --- live
 
-const PARTS = ["inbox-link", "run-header", "question-bar", "tabs", "timeline-tab", "graph-tab"];
+const PARTS = ["run-header", "question-bar", "tabs", "timeline-tab", "graph-tab"];
 const run = document.getElementById("run-header")?.dataset.run;
-let fetching = false;
-let again = false;
 
 // What the reader asked for while the page was fetched again must not be undone by it.
 let acts = 0;
+let before = 0;
 for (const name of ["htmx:beforeRequest", "htmx:afterSwap", "htmx:pushedIntoHistory"]) {
   document.addEventListener(name, () => (acts += 1));
 }
@@ -97,41 +96,32 @@ const callbacks = {
   beforeNodeMorphed: (node) => !(node.id === "result" && node.querySelector("[data-whole]")),
 };
 
-async function refresh() {
-  again = true;
-  if (fetching) return;
-  fetching = true;
-  try {
-    while (again && !document.hidden) {
-      again = false;
-      const address = new URL(location.href);
-      address.searchParams.set("shown", shown());
-      const before = acts;
-      const answer = await fetch(address, { headers: { "HX-Request": "true" } });
-      if (!answer.ok) return;
-      const text = await answer.text();
-      if (acts !== before) {
-        again = true;
-        continue;
-      }
-      const fresh = new DOMParser().parseFromString(text, "text/html");
-      for (const id of PARTS) {
-        const [old, made] = [document.getElementById(id), fresh.getElementById(id)];
-        if (!old || !made || old.isEqualNode(made)) continue;
-        Idiomorph.morph(old, made, { morphStyle: "outerHTML", ignoreActiveValue: true, callbacks });
-        htmx.process(document.getElementById(id));
-      }
-      showTimes();
-      showClocks();
-      follower?.tell();
-      document.dispatchEvent(new CustomEvent("holdfast:run"));
-    }
-  } catch (error) {
-    if (!(error instanceof TypeError)) throw error; // the network: the stream says so
-  } finally {
-    fetching = false;
-  }
+function address() {
+  const found = new URL(location.href);
+  found.searchParams.set("shown", shown());
+  before = acts;
+  return found;
 }
+
+function show(text) {
+  if (acts !== before) {
+    refresh();
+    return;
+  }
+  const fresh = new DOMParser().parseFromString(text, "text/html");
+  for (const id of PARTS) {
+    const [old, made] = [document.getElementById(id), fresh.getElementById(id)];
+    if (!old || !made || old.isEqualNode(made)) continue;
+    Idiomorph.morph(old, made, { morphStyle: "outerHTML", ignoreActiveValue: true, callbacks });
+    htmx.process(document.getElementById(id));
+  }
+  showTimes();
+  showClocks();
+  follower?.tell();
+  document.dispatchEvent(new CustomEvent("holdfast:run"));
+}
+
+const refresh = refresher(address, show);
 
 const follower = run && listen({
   run,
