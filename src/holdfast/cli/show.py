@@ -28,7 +28,7 @@ from holdfast.views.outcome import outcome_of
 from holdfast.views.rescue import Advice
 from holdfast.views.run import Shown, State, show
 from holdfast.views.step_detail import detail_of
-from holdfast.views.step_pending import cut_off
+from holdfast.views.step_pending import as_executed
 from holdfast.views.step_reading import named_steps, steps_of
 from holdfast.views.steps import Steps
 from holdfast.views.voided import is_void
@@ -141,7 +141,7 @@ def _step_under_way(cp: SyncCheckpointer, info: RunInfo, found: Shown, steps: St
         now = doing_now(cp.core).get(info.run_id, [])
         told, style = ", ".join(_show.clean(str(one)) for one in now), "cyan"
         return _show.cell("under way  ", "bold").add(told, style) if told else None
-    known = cut_off(steps, died=runs.has_died(found.word, found.facts))
+    known = as_executed(steps, found.word, found.facts)
     names = [one.name for one in known.executions if one.status == "cut off"]
     return _show.cell("cut off  ", "bold").add(words.some(names), "magenta") if names else None
 

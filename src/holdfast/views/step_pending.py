@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from holdfast.model import Entry
+from holdfast.views import runs
 from holdfast.views.steps import Execution, Steps
 
 UNDER_WAY: Final = "under way"
@@ -38,7 +40,14 @@ def begun_step(begun: Entry, status: str, end: Entry | None) -> Execution:
     )  # fmt: skip
 
 
-def cut_off(steps: Steps, *, died: bool) -> Steps:
+def as_executed(steps: Steps, word: str, facts: Mapping[str, Any]) -> Steps:
+    """The steps of a run, given what `doing` found: nothing is under way that nobody executes."""
+    if word == runs.ORPHANED:
+        return _cut_off(steps, died=runs.has_died(word, facts))
+    return _awaiting_worker(steps) if word == runs.ANSWERED else steps
+
+
+def _cut_off(steps: Steps, *, died: bool) -> Steps:
     """The steps of a run that nobody executes: what seemed to be under way was cut off.
 
     A process that left it may not have begun what comes next. Which step it was that had recorded
@@ -62,7 +71,7 @@ def cut_off(steps: Steps, *, died: bool) -> Steps:
     return steps._replace(executions=tuple(made))
 
 
-def awaiting_worker(steps: Steps) -> Steps:
+def _awaiting_worker(steps: Steps) -> Steps:
     """The steps of a run that was answered, and that nobody executes: what comes next waits."""
 
     def wait(one: Execution) -> Execution:

@@ -14,13 +14,7 @@ from holdfast.kernel.pages import Found
 from holdfast.model import CheckpointType, Entry, Kind, Status
 from holdfast.views import runs
 from holdfast.views.step_names import left_behind, name_in_thread, not_started, split_key
-from holdfast.views.step_pending import (
-    UNDER_WAY,
-    Pending,
-    awaiting_worker,
-    begun_step,
-    cut_off,
-)
+from holdfast.views.step_pending import UNDER_WAY, Pending, as_executed, begun_step
 from holdfast.views.step_questions import AskedSteps, went_back
 from holdfast.views.steps import Attempt, Execution, Mark, Spell, Steps
 
@@ -38,10 +32,7 @@ def named_steps(cp: SyncCheckpointer, info: RunInfo) -> Steps:
     steps = steps_of(cp, info)
     known = [one for one in steps.executions if one.key != UNDER_WAY or one.seq is not None]
     steps = steps._replace(executions=tuple(known))
-    word, facts = runs.doing(cp, info)
-    if word == runs.ORPHANED:
-        return cut_off(steps, died=runs.has_died(word, facts))
-    return awaiting_worker(steps) if word == runs.ANSWERED else steps
+    return as_executed(steps, *runs.doing(cp, info))
 
 
 class StepReader:

@@ -14,9 +14,8 @@ from holdfast.errors import HoldfastError
 from holdfast.operations.verifying import Integrity
 from holdfast.views.axis import Axis, axis_of
 from holdfast.views.run import proved
-from holdfast.views.runs import ANSWERED, ORPHANED, has_died
 from holdfast.views.step_groups import Group, groups_of
-from holdfast.views.step_pending import awaiting_worker, cut_off
+from holdfast.views.step_pending import as_executed
 from holdfast.views.step_reading import StepReader
 from holdfast.views.steps import Steps
 from holdfast.web.site import Site
@@ -90,13 +89,9 @@ def known_steps(site: Site, info: RunInfo) -> KnownSteps:
 
 
 def shown_steps(site: Site, info: RunInfo, word: str, facts: Mapping[str, Any]) -> KnownSteps:
-    """The steps of a run, given what `doing` found: nothing is under way that nobody executes."""
+    """The steps of a run, given what `doing` found, with what is damaged among them."""
     known = known_steps(site, info)
-    steps = known.steps
-    if word == ORPHANED:
-        steps = cut_off(steps, died=has_died(word, facts))
-    elif word == ANSWERED:
-        steps = awaiting_worker(steps)
+    steps = as_executed(known.steps, word, facts)
     found = integrity_of(site, info, word)
     if found is not None and not found.ok:
         steps = _with_damage(steps, found)
