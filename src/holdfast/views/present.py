@@ -30,7 +30,6 @@ class Present(NamedTuple):
     orphaned: Number  # runs whose process is dead
     undecided: int  # runs whose process is elsewhere, and may be dead
     asking: Number  # runs with open questions
-    due: Number  # runs that a worker should execute by now
     workers: list[WorkerInfo]
 
 
@@ -41,13 +40,11 @@ def present(cp: SyncCheckpointer, flow: str | None = None) -> Present:
     seen = survey(cp.core, flows, warn=False)  # pages ask again and again
     undecided = sum(orphan.undecided for orphan in seen)
     asking = cp.store.listed(RunFilter(asking=True, flow=flow), limit=PAGE)
-    due = cp.store.due(now, flows=flows, limit=PAGE)
     return Present(
         to_datetime(now),
         Number(sum(not orphan.undecided and not orphan.answered for orphan in seen)),
         undecided,
         Number(len(asking), len(asking) == PAGE),
-        Number(len(due), len(due) == PAGE),
         list_workers(cp.core),
     )
 

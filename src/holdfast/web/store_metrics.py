@@ -10,6 +10,7 @@ from typing import Any, Final
 from holdfast.checkpoint import to_micros
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.heads import HOUR
+from holdfast.store import PAGE
 from holdfast.telemetry.measures import Measure
 from holdfast.telemetry.metrics import OTHER, RUNS, Samples, exposition, runs_by_status
 from holdfast.views.present import present, recent_flows
@@ -94,10 +95,11 @@ def store_metrics(cp: SyncCheckpointer, totals: Totals) -> Iterator[str]:
     yield from exposition(_ENDS, _with_rest(ends, _only(every, _ENDED)))
     yield from exposition(_SAVES, _of(told, every, "saves"))
     now = present(cp)
+    due = cp.store.due(cp.core.journals.clock.now(), limit=PAGE)
     for measure, number in (
         (_ORPHANS, now.orphaned.n),
         (_ASKING, now.asking.n),
-        (_DUE, now.due.n),
+        (_DUE, len(due)),
     ):
         yield from exposition(measure, [((), number)])
     states = Counter[str](worker.state for worker in now.workers)
