@@ -149,7 +149,10 @@ def list_runs(
         interrupts=many(ANYTHING),
         cut=many(TEXT),
     ),
-    text("at", "The state at a seq, RUN@SEQ or after a step, instead of the current one."),
+    text(
+        "at",
+        "The state and the claims at a seq, RUN@SEQ or after a step, instead of the current ones.",
+    ),
 )
 def show_run(call: Call, run: RunInfo, at: str | None) -> dict[str, Any]:
     """Show a run: its inputs, timeline, result or failure, claims, state and child runs.
