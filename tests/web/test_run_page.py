@@ -20,9 +20,10 @@ from holdfast.graph import END, Graph
 from holdfast.views import words
 from holdfast.views.axis import axis_of
 from holdfast.views.rows import row_of
-from holdfast.views.runs import of_id
+from holdfast.views.runs import ORPHANED, of_id
 from holdfast.views.step_groups import groups_of
-from holdfast.views.step_reading import steps_of
+from holdfast.views.step_pending import as_executed
+from holdfast.views.step_reading import named_steps, steps_of
 from holdfast.views.steps import Attempt, Execution
 from holdfast.web.app import make_app
 from holdfast.web.pages.run_rows import Drawing, Line
@@ -145,6 +146,17 @@ def test_the_drawer_shows_what_changed_and_the_command_for_it(
         assert "holdfast show r --step=pay" in text
     assert part.lstrip().startswith('<aside id="drawer"')
     assert rows_of(part) == []
+
+
+def test_a_recorded_step_may_be_named_as_what_is_under_way(
+    cp: SyncCheckpointer, client: TestClient
+) -> None:
+    cp.save("r", {"n": 1}, step="under way")
+    text = client.get("/runs/r?tab=timeline&step=under%20way").text
+    assert "holdfast show r &#39;--step=under way&#39;" in text
+    steps = named_steps(cp, of_id(cp, "r"))
+    left = as_executed(steps, ORPHANED, {"holder": None})
+    assert [one.name for one in left.executions] == ["under way"]
 
 
 def test_rounds_are_folded_until_somebody_opens_them(

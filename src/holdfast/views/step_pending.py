@@ -66,7 +66,7 @@ def _cut_off(steps: Steps, *, died: bool) -> Steps:
     made = (
         cut(one) if one.status == "running" else one
         for one in steps.executions
-        if died or one.key != UNDER_WAY
+        if died or one.key != UNDER_WAY or one.seq is not None
     )
     return steps._replace(executions=tuple(made))
 

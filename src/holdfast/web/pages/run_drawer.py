@@ -156,7 +156,7 @@ def _command(site: Site, run: ShownRun, detail: Detail) -> str:
     commands = site.commands
     if one.kind == "damage":
         return commands.line("verify", run.run_id)
-    if one.key == UNDER_WAY:  # no step is named so
+    if one.key == UNDER_WAY and one.seq is None:  # nothing says which step it is
         return commands.line("show", run.run_id)
     is_key = one.key and run.info.flow != threads.FLOW
     options = [f"--step={one.key if is_key else one.name}"]
