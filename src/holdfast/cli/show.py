@@ -46,7 +46,7 @@ _BAR: Final = 10
     "holdfast show nightly --json | jq .state",
 )
 @run_argument()
-@option("--at WHERE", "The state at a seq, RUN@SEQ or after a step.", to="where")
+@option("--at WHERE", "The state and the claims at a seq, RUN@SEQ or after a step.", to="where")
 @option("--step NAME", "Only this step: its attempts, tracebacks, output and result.")
 @option("--full", "All of the timeline, of the state and of the output.")
 def command(session: Session, run: str, where: str | None, step: str | None, full: bool) -> None:
