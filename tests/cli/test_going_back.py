@@ -60,12 +60,12 @@ def test_a_path_that_is_not_there_is_a_usage_error(
 
 
 @pytest.mark.parametrize("text", ["[9.0", '{"a": 1', '"it', "[1]]"])
-def test_what_begins_as_json_and_is_none_is_refused(
+def test_a_value_that_looks_like_json_but_is_not_valid_is_refused(
     cli: Cli, plain: hf.SyncCheckpointer, text: str
 ) -> None:
     refused = cli("fork", "plain", "--set", f"same={text}")
     assert refused.code == Exit.USAGE
-    assert "begins as JSON does, and is none" in refused.err
+    assert "looks like JSON, but is not valid" in refused.err
     option, quoted = shlex.split(refused.err.partition("quote it: ")[2])
     assert cli("fork", "plain", option, quoted, "--run-id", "text").code == 0
     assert cli("show", "text", "--json").json["state"]["same"] == text

@@ -123,7 +123,7 @@ def _value(path: str, text: str) -> Any:
     if value == text and text[:1] in _JSON:
         as_text = shlex.quote(f"{path}={json.dumps(text, ensure_ascii=False)}")
         raise click.UsageError(
-            f"--set: {text!r} begins as JSON does, and is none; correct it, or if it is text, "
+            f"--set: {text!r} looks like JSON, but is not valid; correct it, or if it is text, "
             f"quote it: --set {as_text}"
         )
     return value
