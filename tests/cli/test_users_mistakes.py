@@ -252,6 +252,14 @@ def test_a_directory_that_is_no_store_names_the_database_in_it(cli: Cli) -> None
     assert cli("runs", "--store", "files/").code == 0
 
 
+@pytest.mark.parametrize("arguments", [["runs"], ["runs", "--store", "."]])
+def test_a_database_that_is_named_can_be_pasted_into_a_shell(
+    cli: Cli, arguments: list[str]
+) -> None:
+    cli("run", "jobs:etl", "-i", "day=1", "--run-id", "a", "--store", "./a;cmd .db")
+    assert "did you mean --store 'a;cmd .db'?" in cli(*arguments).err
+
+
 def test_words_of_other_programs_and_wrong_places_lead_to_commands(cli: Cli) -> None:
     cli("run", "jobs:etl", "-i", "day=1", "--run-id", "a")
     for words, right in (("inbox", "questions"), ("log", "show"), ("status a", "show")):

@@ -5,7 +5,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -46,7 +46,7 @@ OWNER: Final = "HOLDFAST_OWNER"
 """The environment's owner: commands see and change only the runs of this one."""
 
 _ELSEWHERE: Final = {"--fix": "--repair"}  # what other programs call an option
-_EXTRA: Final = re.compile(r"Got unexpected extra arguments? \((\S+).*\)", re.DOTALL)
+_EXTRA: Final = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
 _LOOKED_AT: Final = 100  # files of a directory that is no store
 _COMMON: Final = (
     click.Option(["--store"], metavar="URL", help="The store, by URL or path."),
@@ -66,6 +66,7 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does it; an error says what may be meant."""
         options = {name for one in self.params for name in one.opts}
+        given = [*args]  # click takes them out
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -78,8 +79,7 @@ class Command(click.Command):
             extra = _EXTRA.match(error.message)
             if extra is None or "--input" not in options:
                 raise
-            pair = extra[1] if "=" in extra[1] else f"NAME={extra[1]}"
-            told = f"{error.message}; an input is given as: --input {shlex.quote(pair)}"
+            told = f"{error.message}; an input is given as: --input {_as_input(extra[1], given)}"
             raise click.UsageError(told, ctx) from None
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -266,6 +266,18 @@ class Session:
             raise FailedError("nothing was changed")
 
 
+def _as_input(extra: str, given: Sequence[str]) -> str:
+    """How the first extra argument is given as an input, quoted for a shell.
+
+    `extra` are all of them, joined by spaces, as click names them.
+    """
+    first = {one for one in given if f"{extra} ".startswith(f"{one} ")}
+    if len(first) != 1:
+        return "NAME=VALUE"  # two readings: "a" and "a b"
+    word = first.pop()
+    return shlex.quote(word if "=" in word else f"NAME={word}")
+
+
 def _store_of(own: "StoreLike") -> Store:
     from holdfast.engine.door import open_checkpointer
 
@@ -277,7 +289,7 @@ def _refuse_other_directory(path: Path | None, cp: SyncCheckpointer) -> None:
     if path is None or not path.is_dir() or (path / ".lock").exists() or cp.store.runs(limit=1):
         return
     near = _database_in(path)
-    lead = f"; did you mean --store {near}?" if near else ", and no runs"
+    lead = f"; did you mean --store {shlex.quote(str(near))}?" if near else ", and no runs"
     raise NotFoundError(_show.clean(f"the directory {path} holds no files of holdfast{lead}"))
 
 
@@ -285,7 +297,7 @@ def _no_store(where: Path | str, near: Path | None = None) -> NotFoundError:
     where = where.absolute() if isinstance(where, Path) else where
     lead = "name one with --store, or save something first"
     if near is not None:
-        lead = f"did you mean --store {near}?"
+        lead = f"did you mean --store {shlex.quote(str(near))}?"
     return NotFoundError(_show.clean(f"there is no store at {where}; {lead}"))
 
 
