@@ -14,6 +14,7 @@ from holdfast.cli._session import Session, shown_commands
 from holdfast.codec import envelope
 from holdfast.codec.wrapping import SIGNED
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError, HoldfastError
+from holdfast.errors.base import did_you_mean
 from holdfast.kernel.reader import all_runs
 from holdfast.model import CARRY_STATE, OF_CHILD, checkpoint_id
 from holdfast.operations.children import parent_run
@@ -138,8 +139,7 @@ def _meant(cp: SyncCheckpointer, text: str) -> str:
     """The end of a sentence about a run that is not there: which one may have been meant."""
     from holdfast.views.runs import meant_by
 
-    near = meant_by(cp, text)
-    return "" if near is None else f"; did you mean {near!r}?"
+    return did_you_mean(meant_by(cp, text))
 
 
 def _outermost(

@@ -142,12 +142,12 @@ class Commands(click.Group):
         wrong = args[0]
         if ctx.resilient_parsing or wrong.startswith("-") or self.get_command(ctx, wrong):
             return super().resolve_command(ctx, args)
-        from holdfast.errors.base import meant
+        from holdfast.errors.base import closest, did_you_mean
 
         right = _ELSEWHERE.get(wrong.lower())
         if wrong.lower() == "status" and len(args) == 1:
             right = "runs"  # of all
-        lead = f"; did you mean {right!r}?" if right else meant(wrong, self.list_commands(ctx))
+        lead = did_you_mean(right or closest(wrong, self.list_commands(ctx)))
         if wrong.lower() in _OPTIONS:
             lead = f"; did you mean 'holdfast --{wrong.lower()}'?"
         raise click.UsageError(f"there is no command {wrong!r}{lead}", ctx)

@@ -151,14 +151,23 @@ def one_line(text: str) -> str:
     )
 
 
-def meant(wrong: str, known: Iterable[str]) -> str:
-    """The end of a sentence about a name that is not known: which one may have been meant."""
+def closest(wrong: str, known: Iterable[str]) -> str | None:
+    """The name that may have been meant by one that is not known."""
     from difflib import get_close_matches  # seldom needed
 
     names = list(known)
     same = [name for name in names if name.lower() == wrong.lower()]
-    close = same or get_close_matches(wrong, names, 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return next(iter(same or get_close_matches(wrong, names, 1)), None)
+
+
+def did_you_mean(name: str | None) -> str:
+    """The end of a sentence about a name that is not known; empty without a closest one."""
+    return "" if name is None else f"; did you mean {name!r}?"
+
+
+def meant(wrong: str, known: Iterable[str]) -> str:
+    """The end of a sentence about a name that is not known: which one may have been meant."""
+    return did_you_mean(closest(wrong, known))
 
 
 def shortened(value: object) -> str:

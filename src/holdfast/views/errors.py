@@ -4,6 +4,7 @@ import re
 import shlex
 
 from holdfast.errors import HoldfastError, InputMismatchError
+from holdfast.errors.base import did_you_mean
 
 _POLICY = re.compile(r"Policy\((\w+)=(?:True|\[[^])]*]|{[^})]*}|\.\.\.)\)")
 _ALLOWS = {
@@ -32,8 +33,7 @@ class NoRunError(NotFoundError):
         self.meant = meant
 
     def __str__(self) -> str:
-        lead = "" if self.meant is None else f"; did you mean {self.meant!r}?"
-        return f"there is no run {self.run_id!r} in {self.where}{lead}"
+        return f"there is no run {self.run_id!r} in {self.where}{did_you_mean(self.meant)}"
 
 
 class RefusedError(HoldfastError):

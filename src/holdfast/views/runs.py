@@ -1,14 +1,13 @@
 """Runs in lists: what each is doing, in a word and as a document."""
 
 from collections.abc import Callable, Collection, Mapping
-from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import RunInfo, to_micros
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.engine.resume.activity import activity_of
 from holdfast.errors import CheckpointCorruptedError, KeyMissingError
-from holdfast.errors.base import one_line
+from holdfast.errors.base import closest, one_line
 from holdfast.heads import Position
 from holdfast.model import Status, checkpoint_id
 from holdfast.operations.listing import page_of_runs, proved
@@ -130,9 +129,7 @@ def meant_by(cp: SyncCheckpointer, text: str) -> str | None:
     near = cp.runs(limit=_NEAR)
     for begin in dict.fromkeys((text, text.lower(), text.upper())):
         near += cp.runs(prefix=begin[:_ALIKE], limit=_NEAR)
-    ids = list(dict.fromkeys(run.run_id for run in near))
-    same = [one for one in ids if one.lower() == text.lower()]
-    return next(iter(same or get_close_matches(text, ids, 1)), None)
+    return closest(text, dict.fromkeys(run.run_id for run in near))
 
 
 def find_place(cp: SyncCheckpointer, run: str, where: str, find: Find = of_id) -> str:
