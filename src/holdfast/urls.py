@@ -23,6 +23,7 @@ from holdfast.stores._shared.address import masked as masked
 
 DEFAULT_URL: Final = "sqlite:///.holdfast/holdfast.db"
 _SQLITE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
+_RELATIVE: Final = ("sqlite", "duckdb")  # schemes whose URLs may have a relative path
 
 Opener = Callable[..., Store]
 _openers: dict[str, Opener] = {}
@@ -151,7 +152,7 @@ def default_url() -> str:
     store = tool["store"]
     if not isinstance(store, str):
         raise StoreURLError(str(project), f"store must be a URL or path, not {store!r}")
-    return _beside(project.parent, store)
+    return absolute(store, project.parent)  # not relative to the working directory
 
 
 def default_heads_file() -> str | None:
@@ -178,13 +179,18 @@ def local_path(where: str) -> Path | None:
     return Path(local) if local else None
 
 
-def _beside(project: Path, store: str) -> str:
-    """A relative path in pyproject.toml is relative to that file, not to the working directory."""
-    for prefix in ("sqlite:///", "duckdb:///", ""):
-        path = store.removeprefix(prefix)
-        if store.startswith(prefix) and "://" not in path and not path.startswith("/"):
-            return f"{prefix}{project / path}" + ("/" if path.endswith("/") else "")
-    return store
+def absolute(where: str, directory: Path) -> str:
+    """A store's URL or path, which names the same store everywhere.
+
+    If it is relative, it is relative to this directory. A directory keeps the slash at its end.
+    """
+    scheme, separator, place = where.partition("://")
+    if not separator:
+        return f"{directory / Path(where).expanduser()}{'/' if where.endswith('/') else ''}"
+    path = place.removeprefix("/")
+    if scheme.lower() in _RELATIVE and path != place and not path.startswith("/"):
+        return f"{scheme}:///{quote(os.fsencode(directory))}/{path}"
+    return where
 
 
 def _url_of_path(text: str) -> str:

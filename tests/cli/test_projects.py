@@ -78,6 +78,18 @@ def test_files_that_a_project_names_are_relative_to_it(
     assert cli("recover").code == Exit.OK
 
 
+def test_a_store_that_a_project_names_by_url_is_relative_to_it(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = Path("a 100% dir/deep")
+    deep.mkdir(parents=True)
+    Path("a 100% dir/pyproject.toml").write_text('[tool.holdfast]\nstore = "SQLITE:///runs.db"\n')
+    with hf.SyncCheckpointer("a 100% dir/runs.db") as cp:
+        cp.save("r", {"n": 1})
+    monkeypatch.chdir(deep)
+    assert cli("show", "r", "--json").json["state"] == {"n": 1}
+
+
 @needs_root
 @pytest.mark.parametrize("what", ["file", "directory"])
 def test_a_project_that_a_group_of_others_can_write_to_is_ignored(

@@ -88,6 +88,7 @@ def test_no_command_shows_a_password() -> None:
         "./runs.db",
         "journals/",
         "sqlite:///runs.db",
+        "SQLITE:///runs.db",
         "sqlite:///runs.db?survives=process-crash",
     ],
 )

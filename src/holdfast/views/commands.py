@@ -1,16 +1,14 @@
 """Commands as they are typed, on the store that somebody looks at. They never show its password."""
 
 import json
-import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import quote
 
 from holdfast.errors.base import one_line
 from holdfast.project import project_settings
-from holdfast.urls import default_url, masked
+from holdfast.urls import absolute, default_url, masked
 from holdfast.views.schemas import example
 
 if TYPE_CHECKING:  # the engine takes long to import
@@ -39,7 +37,7 @@ class Commands(NamedTuple):
 
     def anywhere(self) -> "Commands":
         """The same in every directory: files are named by their absolute paths."""
-        store = None if self.store is None else _absolute_place(self.store)
+        store = None if self.store is None else absolute(self.store, Path.cwd())
         return self._replace(store=store, keys=tuple(map(_absolute_key, self.keys)), elsewhere=True)
 
     def line(
@@ -101,25 +99,9 @@ class Commands(NamedTuple):
         return self._replace(keys=(*kept, *(f"{name}=FILE" for name in _SIGNATURES)))
 
 
-def _absolute_place(where: str) -> str:
-    """A store's URL or path, which names the same store in every directory."""
-    if "://" not in where:
-        return _absolute(where)
-    for prefix in ("sqlite:///", "duckdb:///"):
-        path = where.removeprefix(prefix)
-        if path != where and not path.startswith("/"):
-            return f"{prefix}{quote(os.fsencode(Path.cwd()))}/{path}"
-    return where
-
-
 def _absolute_key(option: str) -> str:
     name, _, value = option.partition("=")
-    return f"{name}={_absolute_place(value) if name == '--key-store' else _absolute(value)}"
-
-
-def _absolute(path: str) -> str:
-    """With a slash at its end, a path is that of a directory."""
-    return f"{Path(path).expanduser().absolute()}{'/' if path.endswith('/') else ''}"
+    return f"{name}={absolute(value, Path.cwd())}"
 
 
 def answers(asked: "Question") -> list[str]:
