@@ -28,7 +28,7 @@ from holdfast.engine.options import Options
 from tests import forks
 from tests.cli.conftest import Cli
 from tests.holders import dying
-from tests.waiting import bounded, wait_until
+from tests.waiting import bounded, run_process, wait_until
 
 
 def test_a_workflow_is_run_and_its_result_printed(cli: Cli, cp: hf.SyncCheckpointer) -> None:
@@ -65,6 +65,75 @@ def test_what_steps_print_is_not_in_the_result(cli: Cli) -> None:
         done = cli(*arguments)
         assert done.out == "2\n", "only the result is on standard output"
     assert all(word in done.err for word in said)
+
+
+NOISY = """
+import subprocess
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from holdfast.workflow import step, workflow
+
+subprocess.run(["echo", "importing"], check=True)
+
+@step
+def measure() -> int:
+    subprocess.run(["echo", "a process"], check=True)
+    with ProcessPoolExecutor(1, mp_context=get_context("forkserver")) as pool:
+        pool.submit(print, "a pool", flush=True).result()
+    return int(Path("now").read_text())
+
+@workflow
+async def noisy() -> int:
+    return await measure()
+"""
+
+
+def _holdfast(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return forks.run("-m", "holdfast", *arguments, capture_output=True, check=False)
+
+
+def test_what_other_processes_print_is_not_in_what_commands_print(cli: Cli) -> None:
+    Path("noisy.py").write_text(NOISY)
+
+    def call(*arguments: str) -> str:
+        done = _holdfast(*arguments, "--flow", "noisy:noisy")
+        assert all(f"{one}\n" in done.stderr for one in ("importing", "a process", "a pool"))
+        return done.stdout
+
+    for name in "ab":
+        cli("submit", "noisy:noisy", "--run-id", name)
+    lines = call("worker", "--until-idle").splitlines()
+    assert json.loads(lines[-1])["failed"] == 2
+    Path("now").write_text("12")
+    assert call("retry", "a") == "12\n"
+    (row,) = json.loads(call("retry", "--yes", "--json"))
+    assert (row["run_id"], row["status"]) == ("b", "completed")
+    events = _holdfast("run", "noisy:noisy", "--json").stdout.splitlines()
+    assert json.loads(events[-1])["event"] == "RunCompleted"
+    with hf.SyncCheckpointer() as cp, dying(cp.core):
+        flow = _flows.load("noisy:noisy").flow
+        asyncio.run(launch.start(cp.core, flow.program, "left", {}, Options(), Link()))
+    assert [row["status"] for row in json.loads(call("recover", "--json"))] == ["completed"]
+
+
+def test_standard_output_is_as_before_when_a_step_has_failed() -> None:
+    code = (
+        "import os, sys\n"
+        "from holdfast.cli._stdout import own_stdout\n"
+        "before = sys.stdout\n"
+        "try:\n"
+        "    with own_stdout() as out:\n"
+        "        print('result', file=out, flush=True)\n"
+        "        os.write(1, b'bytes\\n')\n"
+        "        print('kept', file=before)\n"
+        "        raise ValueError\n"
+        "except ValueError:\n"
+        "    assert sys.stdout is before and out.closed\n"
+        "os.write(1, b'after\\n')\n"
+    )
+    done = run_process([sys.executable, "-c", code], capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == ("result\nafter\n", "bytes\nkept\n")
 
 
 def test_what_steps_print_is_not_among_the_runs_that_were_continued(cli: Cli) -> None:

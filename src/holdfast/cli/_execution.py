@@ -5,7 +5,6 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
 from functools import partial
 from typing import Final, Unpack
 
@@ -17,6 +16,7 @@ from holdfast.cli._claims import Allowed
 from holdfast.cli._drawing import LiveLine
 from holdfast.cli._exits import Exit
 from holdfast.cli._session import Session
+from holdfast.cli._stdout import own_stdout
 from holdfast.codec.summaries import for_people
 from holdfast.engine import events as ev
 from holdfast.engine.engine import Engine
@@ -52,7 +52,7 @@ def execute(
     """
     printer = EventPrinter(session, run_id, again)
     try:
-        with redirect_stdout(sys.stderr):
+        with own_stdout() as printer.out:
             asyncio.run(_stream(session, streaming, printer, allowed))
     except KeyboardInterrupt:
         _show.say(f"interrupted; continue with: {again()}", err=True)
@@ -118,7 +118,7 @@ def _is_no_rejection(record: logging.LogRecord) -> bool:
 class EventPrinter:
     """Prints the events of a run and of its child runs as they come.
 
-    The result goes to what is standard output when this is made.
+    The result goes to `out`: what is standard output when this is made, unless that is changed.
     """
 
     def __init__(self, session: Session, run_id: str, again: Callable[..., str]) -> None:
@@ -126,7 +126,7 @@ class EventPrinter:
         self.run_id = run_id
         self._session = session
         self._again = again
-        self._out = sys.stdout
+        self.out = sys.stdout
         self._form = session.interactive
         self._running_step = LiveLine()
         self._failed_step: str | None = None
@@ -141,8 +141,8 @@ class EventPrinter:
         elif own and isinstance(event, ev.RunPaused):
             self.exit = Exit.PAUSED
         if self._session.json:
-            click.echo(_show.to_json(event.to_dict()), file=self._out)
-            self._out.flush()
+            click.echo(_show.to_json(event.to_dict()), file=self.out)
+            self.out.flush()
             return
         if isinstance(event, ev.CheckpointRejected):
             if any(one.reason != event.reason for one in self._rejected[-1:]):
@@ -178,7 +178,7 @@ class EventPrinter:
         if own and isinstance(event, ev.RunFailed):
             self._explain(event.error)
         if own and isinstance(event, ev.RunCompleted):
-            _show.print_pretty(plain(event.result), self._out)
+            _show.print_pretty(plain(event.result), self.out)
 
     def _say(self, line: str, style: str) -> None:
         self._running_step.clear()

@@ -1,9 +1,8 @@
 """Errors in a user's own file, told with their own lines and without ours."""
 
-import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Final
 
@@ -11,6 +10,7 @@ import click
 
 from holdfast.cli import _show
 from holdfast.cli._exits import FailedError
+from holdfast.cli._stdout import own_stdout
 from holdfast.engine.holding.here import THIS
 from holdfast.errors import HoldfastError
 from holdfast.extras import MissingExtraError
@@ -27,7 +27,7 @@ def importing(where: str) -> Iterator[None]:
     """
     begun = THIS.begun
     try:
-        with redirect_stdout(sys.stderr):
+        with own_stdout():
             yield
     except Exception as error:
         if _explains_itself(error, where) or click.get_current_context().meta.get("holdfast.debug"):

@@ -13,6 +13,7 @@ import click
 
 from holdfast.cli import _show
 from holdfast.cli._drawing import LiveBlock, Text, one_line_each, wants_color
+from holdfast.cli._stdout import own_stdout
 from holdfast.engine.holding.here import running_here
 from holdfast.engine.holding.process import this_process
 from holdfast.engine.working.worker import WorkerEvent
@@ -74,8 +75,9 @@ class Lines:
     @contextmanager
     def shown(self, _: Core) -> Iterator[None]:
         """Standard output belongs to the lines: what steps print goes to standard error."""
-        with redirect_stdout(sys.stderr):
+        with own_stdout() as self._out:
             yield
+        self._out = sys.stdout
 
     def begin(self, plan: Plan) -> None:
         """The worker begins to work."""

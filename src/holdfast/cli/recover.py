@@ -1,9 +1,7 @@
 """`holdfast recover`: resume runs whose process died."""
 
 import asyncio
-import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import redirect_stdout
 from typing import Any, Final
 
 import click
@@ -14,6 +12,7 @@ from holdfast.cli._exits import Exit
 from holdfast.cli._options import option
 from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
+from holdfast.cli._stdout import own_stdout
 from holdfast.engine.flow import Flow
 from holdfast.engine.resume.recovery import Orphan, survey
 from holdfast.views import words
@@ -75,7 +74,7 @@ def command(
         )
         _show.say(where, err=True)
     if known:
-        with progress("recovering", len(found)) as advance, redirect_stdout(sys.stderr):
+        with progress("recovering", len(found)) as advance, own_stdout():
             came = asyncio.run(_recover(session, known, allowed, wait, at_once, advance))
     unclear = {orphan.run_id for orphan in found if orphan.undecided and orphan.flow in names}
     rows = [

@@ -1,9 +1,7 @@
 """`holdfast retry`: continue runs that failed."""
 
 import asyncio
-import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -18,6 +16,7 @@ from holdfast.cli._options import age, option
 from holdfast.cli._progress import progress
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
+from holdfast.cli._stdout import own_stdout
 from holdfast.engine.flow import Flow
 from holdfast.engine.people.resuming import submit_resume
 from holdfast.errors import HoldfastError
@@ -153,7 +152,7 @@ async def _execute(
     allowed: Allowed,
     at_once: int,
 ) -> dict[str, Any]:
-    with progress("continuing", len(runs)) as advance, redirect_stdout(sys.stderr):
+    with progress("continuing", len(runs)) as advance, own_stdout():
         async with _bulk.open_engine(session, flows, allowed) as engine:
             return await _bulk.resume_all(engine, runs, at_once, advance)
 
