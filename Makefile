@@ -52,7 +52,8 @@ check: $(VENV)/tools  ## what a change must pass: lint, all tests, and some on e
 # Compile the tests once, instead of in each worker: half of them on each core.
 collect: $(VENV)/tools
 	@if ! test -f $(VENV)/collected || find tests -name '*.py' -newer $(VENV)/collected | grep -q .; then \
-		$(MAKE) --no-print-directory -j2 collect-1 collect-2 && touch $(VENV)/collected; fi
+		$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j2) collect-1 collect-2 && \
+		touch $(VENV)/collected; fi
 
 collect-%:
 	@output=$$(ls -d tests/test_*.py tests/[a-z]*/ | grep -v extras | awk 'NR % 2 == $* - 1' | xargs $(BIN)/python -m pytest --collect-only -q 2>&1) || \
