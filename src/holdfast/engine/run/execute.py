@@ -123,7 +123,7 @@ class Steps:
         if not run.options.in_worker or not self._running or self._interruption.wakes:
             return None
         waiting = self.resting.until
-        if any(task.key not in waiting for task in self._running.values()):
+        if any(task.key not in waiting or task.abandoned for task in self._running.values()):
             return None
         due = min(waiting[task.key] for task in self._running.values())
         left = (due - run.core.journals.clock.now()) / 1e6
