@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -61,6 +62,7 @@ def ctrl_c(nth: int) -> Iterator[list[str]]:
         return trace
 
     before = sys.gettrace()
+    gc.disable()  # what earlier tests left must not be struck while it is collected
     sys.settrace(enter)
     try:
         yield struck
@@ -68,6 +70,7 @@ def ctrl_c(nth: int) -> Iterator[list[str]]:
         pass
     finally:
         sys.settrace(before)
+        gc.enable()
         latest.clear()
 
 
