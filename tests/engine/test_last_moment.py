@@ -56,6 +56,12 @@ def note(n: int) -> int:
 
 
 @workflow
+async def parent_of_nap() -> int:
+    await short_nap()
+    return await note(3)
+
+
+@workflow
 async def nap() -> int:
     await note(1)
     await sleep(3600)
@@ -139,7 +145,7 @@ def before_the_pause(monkeypatch: pytest.MonkeyPatch, path: Path) -> Meddle:
     def meddled(
         self: SQLiteStore, entries: Sequence[Entry], behind: Behind = ANY_HEAD
     ) -> list[bool]:
-        if words and any(entry.kind == "pause" for entry in entries):
+        if words and any(entry.kind == "pause" and entry.run in words for entry in entries):
             command = ("-m", "holdfast", *words, "--store", str(path))
             words.clear()
             forks.run(*command, check=True, capture_output=True)
@@ -358,6 +364,25 @@ async def test_a_request_to_pause_outlives_a_process_that_dies_as_it_pauses_for_
         await engine.work(short_nap, until_idle=True)
         assert await handle.status() == hf.Status.PAUSED
         assert await engine.resume(RUN) == 2
+
+
+@pytest.mark.parametrize("flow", [parent_of_nap, asked], ids=["a child's nap", "a question"])
+@in_loop
+async def test_a_request_to_pause_that_comes_as_the_run_stops_for_something_else_is_heard_later(
+    path: Path, before_the_pause: Meddle, monkeypatch: pytest.MonkeyPatch, flow: Workflow[[], Any]
+) -> None:
+    monkeypatch.setattr(execute, "LEAVE_AFTER", 0.1)
+    before_the_pause("pause", RUN)
+    async with hf.Engine(path) as engine:
+        handle = await engine.submit(flow(), run_id=RUN)
+        await engine.work(flow, until_idle=True)
+        if flow is asked:
+            await engine.answer(RUN, True)
+        else:
+            await asyncio.sleep(1)  # it comes due
+        await engine.work(flow, until_idle=True)
+        assert await handle.status() == hf.Status.PAUSED
+        assert await engine.resume(RUN) == (True if flow is asked else 3)
 
 
 @in_loop

@@ -12,7 +12,7 @@ from holdfast.codec.meta import EPOCH, Meta, claimed_so_far, meta_text, without_
 from holdfast.codec.secrets import Carrying
 from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Stored
-from holdfast.engine.resume.stops import TIMER, asks_to_resume, waits_by_itself
+from holdfast.engine.resume.stops import TIMER, WAITS, asks_to_resume, waits_by_itself
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel import compose
 from holdfast.kernel.core import Core
@@ -333,12 +333,13 @@ class History:
     def asked_to_pause(self) -> Entry | None:
         """The request to pause that its last holder did not get to, unless it was resumed since.
 
-        It may have come while the holder recorded that the run waits for a timer, and then died.
+        It may have come while the holder recorded that the run waits: it stopped for another reason
+        then, or died.
         """
         if self.ending:
             return None
         for entry in reversed((*reversed(self._requests), *self.telling)):
-            if entry.kind == Kind.PAUSE and self.meta(entry).waits_for == TIMER:
+            if entry.kind == Kind.PAUSE and self.meta(entry).waits_for in WAITS:
                 continue
             if entry.kind == Kind.CLAIM or entry.status != Status.RUNNING or asks_to_resume(entry):
                 break
