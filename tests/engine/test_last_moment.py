@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -100,6 +101,12 @@ async def wait_for(path: str) -> None:
 @workflow
 async def waiting(path: str) -> None:
     await wait_for(path)
+
+
+@workflow
+async def held(path: str) -> int:
+    await wait_for(path)
+    return await note(7)
 
 
 @workflow
@@ -206,6 +213,12 @@ def work_and_die_at_the_pause(path: str) -> None:
         patch.setattr(SQLiteStore, "append", meddled)
         patch.setattr(execute, "LEAVE_AFTER", 0.1)
         hf.Engine(path).work_sync(short_nap)
+
+
+def hold(path: str, go_on: str) -> None:
+    """Execute a run that waits for a file, and end as it does."""
+    with contextlib.suppress(hf.RunPausedError):
+        hf.Engine(path).run_sync(held(go_on), run_id=RUN)
 
 
 def kinds(path: Path, run: str = RUN) -> list[str]:
@@ -383,6 +396,35 @@ async def test_a_request_to_pause_that_comes_as_the_run_stops_for_something_else
         await engine.work(flow, until_idle=True)
         assert await handle.status() == hf.Status.PAUSED
         assert await engine.resume(RUN) == (True if flow is asked else 3)
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["the holder pauses", "the holder dies first"])
+@in_loop
+async def test_who_waits_for_a_run_that_is_asked_to_pause_does_not_continue_it(
+    path: Path, dies: bool
+) -> None:
+    go_on = path.with_name("go on")
+    program = f"from {__name__} import *; hold({str(path)!r}, {str(go_on)!r})"
+    with forks.start("-c", program) as holder:
+        async with hf.Engine(path) as engine:
+            await asyncio.to_thread(wait_until, lambda: path.exists() and "open" in kinds(path))
+            waiters = [
+                asyncio.create_task(engine.run(held(str(go_on)), run_id=RUN, resume=True)),
+                asyncio.create_task(engine.resume(RUN, flow=held, wait=True)),
+            ]
+            await asyncio.sleep(0.2)  # they have looked
+            await engine.pause(RUN)
+            if dies:
+                holder.kill()
+            else:
+                go_on.touch()
+            for waiter in waiters:
+                with pytest.raises(hf.RunPausedError):
+                    await waiter
+            assert await engine.status(RUN) == hf.Status.PAUSED
+            assert kinds(path)[-1] == "pause"
+            go_on.touch()
+            assert await engine.run(held(str(go_on)), run_id=RUN, resume=True) == 7
 
 
 @in_loop

@@ -364,19 +364,22 @@ def test_a_run_that_fails_again_is_not_continued_again(engine: hf.Engine) -> Non
     assert calls == ["fail", "fail"]
 
 
+@pytest.mark.parametrize("how", ["failed", "paused", "forked", "rolled back"])
 def test_what_was_asked_to_resume_can_be_paused_before_a_worker_takes_it(
-    engine: hf.Engine,
+    engine: hf.Engine, how: str
 ) -> None:
     async def main() -> None:
         async with engine:
-            await engine.submit(two_steps(), run_id="r")
-            await engine.pause("r")
-            await engine.submit_resume("r")
-            await engine.pause("r")
-            assert await engine.work(two_steps, until_idle=True) == 0
+            run, flow = await _stopped(engine, how)
+            before, done = await engine.status(run), list(calls)
+            await engine.submit_resume(run)
+            await engine.pause(run)
+            assert await engine.work(flow, until_idle=True) == 0
+            assert (await engine.status(run), calls) == (before, done)
+            assert await engine.submit_resume(run), "and asked again"
+            assert await engine.work(flow, until_idle=True) == 1
 
     asyncio.run(main())
-    assert calls == []
 
 
 def test_what_waits_for_an_answer_or_sleeps_is_not_for_a_worker(engine: hf.Engine) -> None:

@@ -41,7 +41,7 @@ async def quadrupled(n: int) -> int:
     return 4 * n
 
 
-@workflow("generator")
+@workflow(name="generator")
 def generator(n: int) -> Flow:
     a = yield step("sync").python(double, args=(n,))
     b = yield step("async").python(double_async, kwargs={"n": a})

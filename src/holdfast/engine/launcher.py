@@ -22,6 +22,7 @@ from holdfast.engine.holding.slots import DEAD_AFTER
 from holdfast.engine.launch import Prepared, Recorded
 from holdfast.engine.opening import Link
 from holdfast.engine.options import USUAL, NewRun, Options, Resume, RunNames, RunOptions, Strategy
+from holdfast.engine.resume.stops import pause_requested
 from holdfast.engine.run.loop import Run
 from holdfast.engine.threads import look_at
 from holdfast.engine.timers import Sleep
@@ -241,8 +242,8 @@ class Launcher:
         """Resume a run, or wait for its holder.
 
         How the run ended for its holder is the outcome here, too: of many who wait, none executes
-        what has just failed again. With inputs, the result of a run that was completed before
-        will do.
+        what has just failed again, or continues what somebody paused. With inputs, the result of a
+        run that was completed before will do.
         """
         here, waiting = CURRENT_STEP.get(), _Waiting(how)
         presence = await launch.presence_in(core, run_id, how)
@@ -260,13 +261,15 @@ class Launcher:
                     await core.off_loop(partial(_look_again, core, flow, run_id))
                 return await launch.resume(core, flow.program, run_id, inputs, how, make_run)
             except RunFinishedError as over:
+                if waited and over.status == Status.PAUSED:
+                    continue  # its holder died before it could pause: that was done now
                 if over.status != Status.COMPLETED or (inputs is None and not waited):
                     raise
             except RunActiveError as active:
                 if not may_wait():
                     raise
                 waiting.tell(active)
-                waited = True
+                waited, how = True, how.but(unasked=True)
                 await waiting.sleep(core)
                 continue
             try:  # outside of `except`: its errors must not show RunFinishedError first
@@ -338,11 +341,16 @@ def _is_within(here: StepInfo | None, run_id: str) -> bool:
 
 
 def _look_again(core: Core, flow: Flow[Any], run_id: str) -> None:
-    """Raise what a run failed with, if it did, and `RunActiveError` if it is still held. Blocks."""
+    """Raise what a run failed with, `RunActiveError` if it is still held, and `RunPausedError` if
+    somebody paused it. Blocks.
+    """
     head = core.journals.head(run_id)
-    if head is not None and head.status == Status.FAILED:
+    if head is None:
+        return
+    paused = head.status == Status.PAUSED and pause_requested(core, head)
+    if paused or head.status == Status.FAILED:
         launch.ended(core, flow.program, run_id)
-    if head is not None and head.status == Status.RUNNING:
+    if head.status == Status.RUNNING:
         refuse_if_held(core, head)
 
 

@@ -122,7 +122,7 @@ class Options:
     durability: Durability | None = None  # None: as the checkpointer says
     fatal: bool | None = None  # whether a failed save stops the run; None: as the checkpointer says
     blocking: bool = False  # this run has the event loop to itself: steps and commits may block it
-    unasked: bool = False  # nobody asked for this run in particular: a worker or `recover` found it
+    unasked: bool = False  # a request to pause comes first: a worker found the run, or one waited
     in_worker: bool = False  # it is left while it waits for long, and must not end the process
     listening: bool = False  # someone looks at the events
     quiet: bool = False  # no events about checkpoints: the store is not the caller's

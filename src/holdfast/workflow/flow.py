@@ -209,7 +209,6 @@ def workflow(name: Callable[P, Generator[Any, Any, R]], /) -> Workflow[P, R]: ..
 @overload
 def workflow(
     name: str | None = None,
-    /,
     *,
     version: str | int | None = None,
     migrate: Migrations | None = None,
@@ -218,7 +217,6 @@ def workflow(
 def workflow(name: Callable[P, R], /) -> Workflow[P, R]: ...
 def workflow(
     name: Any = None,
-    /,
     *,
     version: str | int | None = None,
     migrate: Migrations | None = None,

@@ -12,7 +12,13 @@ from holdfast.codec.meta import EPOCH, Meta, claimed_so_far, meta_text, without_
 from holdfast.codec.secrets import Carrying
 from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Stored
-from holdfast.engine.resume.stops import TIMER, WAITS, asks_to_resume, waits_by_itself
+from holdfast.engine.resume.stops import (
+    TIMER,
+    WAITS,
+    asks_to_resume,
+    last_to_resume,
+    waits_by_itself,
+)
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel import compose
 from holdfast.kernel.core import Core
@@ -208,7 +214,7 @@ class History:
         What failed, was forked or paused by somebody stays so, until one asks for a resume. May
         block.
         """
-        if any(asks_to_resume(e) for e in self.telling if e.seq > self.head.term):
+        if last_to_resume(e for e in self.telling if e.seq > self.head.term) is not None:
             return True
         if self.wanted() == "cancel" or self.head.status in (Status.SUBMITTED, Status.RUNNING):
             return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from holdfast.codec.meta import Meta
@@ -33,15 +34,23 @@ def asks_to_resume(entry: Entry) -> bool:
 
 
 def resume_requested(core: Core, head: Entry) -> Entry | None:
-    """The entry that asks workers to continue the run with this head, if it has stopped. Blocks."""
+    """The entry that asks workers to continue the run with this head, if it has stopped. Blocks.
+
+    A later request to pause takes it back.
+    """
     if head.seq == head.term or head.status == Status.RUNNING or head.flow is None:
         return None  # without a flow, there is nothing that a worker could execute
-    since = core.journals.trail(head.run, start=head.term + 1, bodies=False)
-    return next(filter(asks_to_resume, since), None)
+    return last_to_resume(core.journals.trail(head.run, start=head.term + 1, bodies=False))
+
+
+def last_to_resume(since: Iterable[Entry]) -> Entry | None:
+    """The last request among these entries, if it asks workers to continue the run."""
+    asked = [entry for entry in since if entry.kind == Kind.REQUEST]
+    return asked[-1] if asked and asks_to_resume(asked[-1]) else None
 
 
 def pause_requested(core: Core, head: Entry) -> bool:
-    """Whether a run under way was asked to pause, and neither that was done nor taken back. Blocks."""
-    since = core.journals.trail(head.run, start=head.term + 1, bodies=False)
-    asked = [Meta(entry).action for entry in since if entry.kind == Kind.REQUEST]
-    return asked[-1:] == ["pause"]
+    """Whether a run was asked to pause, and since then neither resumed nor asked to. Blocks."""
+    since = core.journals.trail(head.run, start=head.term, bodies=False)
+    asked = (Meta(e) for e in since if e.kind in (Kind.PAUSE, Kind.REQUEST))
+    return [meta.action or meta.reason for meta in asked][-1:] == ["pause"]
