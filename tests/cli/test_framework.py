@@ -150,7 +150,9 @@ def test_without_a_store_a_database_in_the_current_directory_is_named(
 def test_looking_into_an_empty_file_leaves_it_empty(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "empty.db"
     path.touch()
-    assert cli("runs", "--store", str(path)).code == Exit.NOT_FOUND
+    done = cli("runs", "--store", str(path))
+    assert done.code == Exit.NOT_FOUND
+    assert f"holdfast saved nothing in {path}; name one with --store" in done.err
     assert path.stat().st_size == 0
     assert list(tmp_path.glob("empty.db*")) == [path]
 
@@ -164,8 +166,14 @@ def test_looking_at_the_database_of_another_program_adds_nothing_to_it(
     before = path.read_bytes()
     done = cli("runs", "--store", str(path))
     assert done.code == Exit.NOT_FOUND
-    assert "there is no store at" in done.err
+    assert "holdfast saved nothing in" in done.err
     assert path.read_bytes() == before
+
+
+def test_an_empty_name_of_a_store_is_refused(cli: Cli) -> None:
+    done = cli("runs", "--store", "")
+    assert done.code == Exit.USAGE
+    assert "--store is empty: name a store, or leave it out" in done.err
 
 
 def test_a_store_that_can_not_be_opened_is_unavailable(cli: Cli, tmp_path: Path) -> None:

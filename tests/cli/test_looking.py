@@ -40,6 +40,8 @@ def test_runs_are_listed_with_what_they_are_doing(cli: Cli, plain: hf.SyncCheckp
         assert [run["run_id"] for run in cli("runs", *arguments, "--json").lines] == ["other"]
     assert [run["run_id"] for run in cli("runs", "--owner", "ann", "--json").lines] == ["plain-run"]
     assert cli("runs", "--owner", "bob").out == "no runs\n"
+    told = "no runs whose id begins with 'plain-rnu'; did you mean 'plain-run'?\n"
+    assert cli("runs", "plain-rnu").out == told
 
 
 def test_a_command_drops_no_lock_of_a_store_that_its_process_has_open(
@@ -263,6 +265,28 @@ def test_show_lists_the_items_of_a_step_by_their_numbers(cli: Cli, cp: hf.SyncCh
     out = cli("show", "r", "--step", "counts").out
     listed = [line.split()[0] for line in out.splitlines() if line.startswith("counts[")][1:]
     assert listed == [f"counts[{n}]" for n in range(12)]
+    assert cli("show", "r", "--step", "counts[3]").out.count("counts[") == 1, "only what was asked"
+
+
+def test_of_the_items_of_a_step_the_one_that_failed_is_shown(
+    cli: Cli, cp: hf.SyncCheckpointer
+) -> None:
+    @step
+    async def weigh(n: int) -> int:
+        await asyncio.sleep(0.01 * n)
+        if n == 1:
+            raise ValueError("too light")
+        return n
+
+    @workflow
+    async def weighing() -> list[int]:
+        return await for_each(range(3), weigh, name="weights")
+
+    with pytest.raises(hf.StepFailedError):
+        hf.Engine(cp.store).run_sync(weighing(), run_id="r")
+    shown = cli("show", "r", "--step", "weights").out
+    assert shown.startswith("weights[1]  failed")
+    assert "too light" in shown
 
 
 def test_show_tells_what_one_step_did(cli: Cli, cp: hf.SyncCheckpointer) -> None:

@@ -219,6 +219,13 @@ def test_an_extra_that_is_missing_is_the_callers_to_install(
     assert "[ui]'" in done.err
 
 
+def test_who_gives_an_address_of_this_machine_as_host_is_told_of_bind(cli: Cli) -> None:
+    for address in ("0.0.0.0", "localhost", "::1"):
+        done = cli("ui", "--host", address)
+        assert done.code == Exit.USAGE
+        assert f"to listen at {address}: --bind {address}" in done.err
+
+
 def test_doctor_names_the_store_in_its_advice(cli: Cli) -> None:
     cli("submit", "jobs:etl", "-i", "day=1", "--run-id", "a", "--store", "other.db")
     found = cli("doctor", "--store", "other.db").out

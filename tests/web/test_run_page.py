@@ -30,6 +30,7 @@ from holdfast.web.pages.run_rows import Drawing, Line
 from holdfast.web.pages.run_timeline import WINDOW
 from holdfast.web.site import Settings, Site
 from holdfast.workflow import Retry, ask, for_each, step, workflow
+from tests.waiting import wait_until
 from tests.web import small_flows
 
 TABS = ("timeline", "graph", "state", "evidence", "journal", "forks")
@@ -431,6 +432,36 @@ def test_crashes_are_counted_and_finished_steps_as_in_the_list_of_runs(
     (group,) = groups_of(steps)
     badges = drawing.row(Line(group), None).badges
     assert [badge.text for badge in badges] == ["2 items", "1 crash"]
+
+
+def test_items_are_not_completed_before_the_last_of_them_is(
+    cp: SyncCheckpointer, client: TestClient
+) -> None:
+    @step
+    async def load(n: int) -> int:
+        if n == 3:
+            await asyncio.sleep(3600)
+        return n
+
+    @workflow
+    async def loads() -> list[int]:
+        return list(await for_each([1, 2, 3], load))
+
+    def shown_as(status: str) -> bool:
+        text = client.get("/runs/r").text
+        return "2 of 3" in text and f'<span class="sr">{status} </span></span>' in text
+
+    async def main() -> None:
+        engine = hf.Engine(cp)
+        run = asyncio.create_task(engine.run(loads(), run_id="r"))
+        await asyncio.to_thread(wait_until, lambda: shown_as("running"))
+        assert not shown_as("completed")
+        run.cancel()
+        await asyncio.wait([run])
+
+    asyncio.run(main())
+    assert shown_as("cut off")
+    assert not shown_as("completed")
 
 
 def test_a_question_that_is_open_again_takes_as_long_as_all_its_rounds_so_far(

@@ -103,6 +103,8 @@ def as_command(*examples: str) -> Callable[[Callable[..., None]], Command]:
             trusted: tuple[str, ...],
             **arguments: Any,
         ) -> None:
+            if store == "":
+                raise click.UsageError("--store is empty: name a store, or leave it out")
             session = Session(store, as_json, Keys(key_file, key_store, sign_key, trusted))
             click.get_current_context().meta[_SESSION] = session
             fn(session, **arguments)
@@ -298,7 +300,10 @@ def _no_store(where: Path | str, near: Path | None = None) -> NotFoundError:
     lead = "name one with --store, or save something first"
     if near is not None:
         lead = f"did you mean --store {shlex.quote(str(near))}?"
-    return NotFoundError(_show.clean(f"there is no store at {where}; {lead}"))
+    said = f"there is no store at {where}"
+    if isinstance(where, Path) and where.exists():
+        said = f"holdfast saved nothing in {where}"
+    return NotFoundError(_show.clean(f"{said}; {lead}"))
 
 
 def _database_in(directory: Path) -> Path | None:

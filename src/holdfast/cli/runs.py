@@ -13,7 +13,7 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._options import age, at_most, option, parse_labels
 from holdfast.cli._session import Session, as_command
-from holdfast.errors.base import meant
+from holdfast.errors.base import did_you_mean, meant
 from holdfast.model import Status
 from holdfast.operations.listing import proved
 from holdfast.store import PAGE
@@ -23,6 +23,7 @@ from holdfast.views.runs import (
     document,
     doing,
     is_listed,
+    meant_by,
     recorded,
     tells_nothing_apart,
 )
@@ -75,7 +76,7 @@ def command(
 
     A run under way is listed as `orphaned`, not as `running`, if its process is dead or has left
     it, and as `answered` if it waited for an answer that it has now: `holdfast recover` resumes
-    both, and so do workers. A run whose newest entry is not what was written is shown as `damaged`.
+    both, and so do workers. A run whose child run was answered stays `paused`: --children lists that. A run whose newest entry is not what was written is shown as `damaged`.
     CONTINUES says when workers continue a run that was submitted, sleeps or waits for an answer
     until a deadline. With --json, all of them, one object per line; `status` is then the recorded
     status, beside `holder`, `orphaned`, `answered`, `due` and `damage`.
@@ -108,7 +109,7 @@ def command(
                 click.echo(_show.to_json(run._asdict() | facts))
             return
         counts = _counted(cp, status, where) if len(shown) == most else {}
-        none = "" if shown else _none(cp, flow)
+        none = "" if shown else _none(cp, prefix, flow)
     if not shown:
         _show.say(none)
         return
@@ -116,8 +117,11 @@ def command(
     _show.say_if_cut(len(shown), sum(counts.values()), _order(counts))
 
 
-def _none(cp: SyncCheckpointer, flow: str | None) -> str:
-    """That there are no runs, and which flow may be meant, if the store seems not to know it."""
+def _none(cp: SyncCheckpointer, prefix: str, flow: str | None) -> str:
+    """That there are no runs, and what may be meant, if the store seems not to know it."""
+    if prefix and not cp.runs(prefix=prefix, limit=1):
+        near = meant_by(cp, prefix)
+        return f"no runs whose id begins with {prefix!r}{did_you_mean(near)}"
     known = {run.flow for run in cp.runs(limit=_NEAR) if run.flow is not None}
     if flow is None or flow in known:
         return "no runs"

@@ -58,8 +58,8 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
     Of a thread of LangGraph's, the messages and the values of its channels are shown.
     Entries that are damaged are marked; in a run of more than 5,000 entries, only those that are
     missing or can't be read, as long as its state can be loaded: `holdfast verify` finds the rest.
-    A step may have been executed several times, in a loop or for each item: the last time is
-    shown, or the one that was recorded at the seq that --at names.
+    A step may have been executed several times, in a loop or for each item: an item that failed is
+    shown, else the last time, or the one that was recorded at the seq that --at names.
     """
     with session.opened() as cp:
         info, seq = run_or_checkpoint(cp, run, threads=True)
@@ -69,6 +69,8 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
         if step is not None:
             at = None if where is None else _seq_of(where)
             detail = detail_of(cp, info, named_steps(cp, info), step, at)
+            if detail.execution.name == step != detail.execution.group:  # one item, or one round
+                detail = detail._replace(rounds=[o for o in detail.rounds if o.name == step])
             session.show(detail.document(), lambda: draw_step(detail, full=full))
             if detail.damage:
                 raise FailedError(_show.clean(detail.damage))

@@ -72,6 +72,11 @@ def command(
     from holdfast.web.site import Settings, Site
 
     session.bind(owner)
+    for host in () if allowed.private_addresses else allowed.hosts:
+        if host == "0.0.0.0" or is_loopback(host):  # noqa: S104 - no claim can be checked there
+            raise click.UsageError(
+                f"--host names where claims may be checked; to listen at {host}: --bind {host}"
+            )
     known = _tokens(tokens)
     if not known and not is_loopback(bind):
         raise click.UsageError(

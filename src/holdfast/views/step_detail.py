@@ -97,6 +97,7 @@ class Detail(NamedTuple):
 def choose(steps: Steps, step: str, at: int | None = None) -> Sequence[Execution]:
     """The executions of a step, by its key or name: the one to show is the last of them.
 
+    Of the items of a `for_each`, it is one that failed, if there is one.
     With `at`, only the one whose entry has this seq. Raises `NotFoundError`.
     """
     same = [one for one in steps.executions if one.key == step]
@@ -109,6 +110,8 @@ def choose(steps: Steps, step: str, at: int | None = None) -> Sequence[Execution
         lead = meant(step, known)
         raise NotFoundError(f"run {steps.run_id!r} has no step {step!r}{where}{lead}")
     current = [one for one in found if one.current]
+    if len({one.name for one in current}) > 1:
+        current.sort(key=lambda one: one.status in ("failed", "damaged", "cut off"))
     return [*(one for one in found if not one.current), *current] if current else found
 
 

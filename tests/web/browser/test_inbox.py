@@ -85,6 +85,11 @@ def test_a_fork_is_made_with_an_edited_state(visit: Visits, writable: Served, st
     page.get_by_role("link", name="Fork…").first.click()
     dialog = page.get_by_role("dialog")
     editor = dialog.get_by_label("State, as JSON")
+    page.set_viewport_size({"width": 400, "height": 800})
+    across = dialog.bounding_box()
+    assert across is not None
+    assert (across["x"], across["width"]) == (0, 400), "on a phone, from edge to edge"
+    page.set_viewport_size({"width": 1280, "height": 800})
     state = json.loads(editor.input_value())
     editor.fill("{")
     expect(dialog).to_contain_text("Not JSON")
@@ -108,7 +113,7 @@ def test_the_inbox_remembers_who_answers(visit: Visits, writable: Served) -> Non
     page = visit("/inbox?run=digest-1&question=ask", of=writable)
     page.get_by_label("Your name").fill("zoe")
     page.get_by_role("button", name="No", exact=True).click()
-    says(page, "Answered: the run continues here.")
+    says(page, "Answered digest-1: the run continues here.")
     expect(page.get_by_role("link", name="digest-1")).to_have_count(0)
     page.get_by_role("link", name="Mine").click()
     expect(page.get_by_text("For zoe")).to_be_visible()
@@ -116,7 +121,7 @@ def test_the_inbox_remembers_who_answers(visit: Visits, writable: Served) -> Non
     page.get_by_role("link", name="digest-2").first.click()
     expect(page.get_by_label("Your name")).to_have_value("zoe")
     page.get_by_role("button", name="Yes", exact=True).click()
-    says(page, "Answered: the run continues here.")
+    says(page, "Answered digest-2: the run continues here.")
     page.goto("/inbox?state=done")
     expect(page.locator(".done")).to_contain_text("zoe")
 

@@ -168,8 +168,9 @@ def _answered(sent: Sent, told: Mapping[str, Any], back: str) -> Response:
         "worker": "a worker continues the run",
         "nobody": "the run waits for a worker",
     }[told["then"]["by"]]
-    to = "/inbox" if back == "inbox" else run_path(sent.run_id)
-    return done(sent.request, to, f"Answered: {continues}.")
+    if back == "inbox":  # where other questions stand
+        return done(sent.request, "/inbox", f"Answered {sent.run_id}: {continues}.")
+    return done(sent.request, run_path(sent.run_id), f"Answered: {continues}.")
 
 
 def _page(

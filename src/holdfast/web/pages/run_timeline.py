@@ -31,6 +31,9 @@ WINDOW: Final = 200
 
 _MOST_ROWS: Final = 2000  # that a page may ask for again, to refresh what it shows
 _BEFORE: Final = 20  # rows to show before the one that is selected
+_RESTS: Final = {"running": "running", "orphaned": "cut off", "completed": ""}
+"""By the status of a run: that of the items of a `for_each` that have recorded nothing."""
+
 _NUMBER: Final = re.compile(r"^(\d+) items")
 
 
@@ -81,7 +84,8 @@ def timeline_of(site: Site, run: ShownRun, *, first: int | None = None) -> Timel
     shown = min(max(run.number("shown") or WINDOW, WINDOW), _MOST_ROWS)
     drawing = Drawing(axis, steps, now)
     rows = [
-        drawing.row(_counted(site, steps, line), selected) for line in lines[first : first + shown]
+        drawing.row(_counted(site, steps, run.word, line), selected)
+        for line in lines[first : first + shown]
     ]
     return Timeline(
         rows,
@@ -257,7 +261,7 @@ def _first(lines: Sequence[Line], selected: tuple[str, int | None] | None) -> in
     return 0
 
 
-def _counted(site: Site, steps: Steps, line: Line) -> Line:
+def _counted(site: Site, steps: Steps, word: str, line: Line) -> Line:
     """The line of a `for_each`, with the number of its items, which is in the body of an entry."""
     seq = steps.items.get(line.group.name)
     if line.group.kind != "items" or line.member is not None or line.run or seq is None:
@@ -269,7 +273,9 @@ def _counted(site: Site, steps: Steps, line: Line) -> Line:
     number = _NUMBER.match(said) if isinstance(said, str) else None
     if number is None:
         return line
-    return line._replace(group=line.group._replace(total=int(number[1])))
+    total = int(number[1])
+    rest = "" if line.group.items >= total else _RESTS.get(word, "not started")
+    return line._replace(group=line.group._replace(total=total, rest=rest))
 
 
 TAB: Final = Tab("timeline", "Timeline", render)
