@@ -50,7 +50,7 @@ def fetch(url: str) -> Page:
     file = PAGES / f"{hashlib.sha256(url.encode()).hexdigest()[:16]}.html"
     file.write_text(text)
     links = [urljoin(url, link) for link in LINK.findall(text)]
-    print("fetched", url, flush=True)
+    print(f"fetched {url}\n", end="", flush=True)  # one write: several threads print
     return Page(str(file), links, len(text))
 
 

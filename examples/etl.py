@@ -30,7 +30,7 @@ INBOX, CLEAN = Path("inbox"), Path("clean")
 @step(reads=lambda name: INBOX / name, outputs=lambda file: file)
 def clean(name: str) -> str:
     """Extract one file: rows with a shop and a positive amount, in cents."""
-    print("cleaning", name, flush=True)
+    print(f"cleaning {name}\n", end="", flush=True)  # one write: several threads print
     with (INBOX / name).open(newline="") as file:
         rows = [
             [row["shop"].strip().lower(), round(100 * float(row["amount"]))]
