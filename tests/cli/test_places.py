@@ -24,6 +24,16 @@ def test_show_takes_a_checkpoint_as_run_at_seq(cli: Cli, plain: hf.SyncCheckpoin
     assert "there is no run 'other@2'" in cli("show", "other@2").err
 
 
+def test_a_misspelt_step_is_named_as_it_is_spelt(cli: Cli, cp: hf.SyncCheckpointer) -> None:
+    for name in ("measure", "write"):
+        cp.save("job", {}, step=name)
+    for words in (["diff", "job", "measure", "wirte"], ["fork", "job", "--at", "wirte"]):
+        done = cli(*words)
+        assert done.code == Exit.NOT_FOUND
+        assert done.err.endswith("run 'job' has no checkpoint 'wirte'; did you mean 'write'?\n")
+    assert "give a seq, RUN@SEQ or the name of a step" in cli("fork", "job", "--at", "zzz").err
+
+
 def test_a_run_whose_id_looks_like_a_checkpoint_is_that_run(
     cli: Cli, plain: hf.SyncCheckpointer
 ) -> None:

@@ -7,7 +7,7 @@ from holdfast.checkpoint import RunInfo, to_micros
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.engine.resume.activity import activity_of
 from holdfast.errors import CheckpointCorruptedError, KeyMissingError
-from holdfast.errors.base import closest, one_line
+from holdfast.errors.base import closest, meant, one_line
 from holdfast.heads import Position
 from holdfast.model import Status, checkpoint_id
 from holdfast.operations.listing import page_of_runs, proved
@@ -23,7 +23,7 @@ ANSWERED: Final = "answered"
 UNDER_WAY: Final = (Status.RUNNING.value, ORPHANED, ANSWERED)
 """What a run is shown as, and listed under, whose recorded status is `running`."""
 
-_NEAR: Final = 300  # runs whose ids are compared with one that is wrong
+_NEAR: Final = 300  # runs or steps whose names are compared with one that is wrong
 _ALIKE: Final = 3  # characters at the beginning of an id that are mostly right
 
 DAMAGED: Final = "damaged"
@@ -144,7 +144,7 @@ def find_place(cp: SyncCheckpointer, run: str, where: str, find: Find = of_id) -
         return checkpoint_id(find(cp, other).run_id, int(seq))
     newest = cp.list_checkpoints(run, step=where, limit=1)
     if not newest:
-        raise NotFoundError(
-            f"run {run!r} has no checkpoint {where!r}; give a seq, RUN@SEQ or the name of a step"
-        )
+        steps = {one.step for one in cp.list_checkpoints(run, limit=_NEAR) if one.step}
+        lead = meant(where, steps) or "; give a seq, RUN@SEQ or the name of a step"
+        raise NotFoundError(f"run {run!r} has no checkpoint {where!r}{lead}")
     return newest[0].checkpoint_id
