@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any
 
 import holdfast as hf
 from tests.crash import tracing
@@ -15,7 +14,6 @@ from tests.crash.harness import ROOT, RUNS, fork_server, url_of
 from tests.crash.history import Violation, check, dump, parse_history
 
 _CHANGES_NOTHING = ("openat", "close")
-_MEMORY: Final = Path("/dev/shm")  # what is read after a restart need not wait for a disk
 
 
 def lose_power(
@@ -38,15 +36,14 @@ def lose_power(
     moments = [at for at, event in enumerate(calls) if event.call not in _CHANGES_NOTHING]
     done = 0
     found: list[Violation] = []
-    with TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else where) as directory:
-        image = Path(directory) / "image"
-        for moment in sorted(rng.choices(moments, k=states)):
-            while done <= moment:
-                disk.follow(calls[done])
-                done += 1
-            disk.image(Choice(rng, rng.choice((0.0, 0.1, 0.5, 0.9, 1.0)), in_order), image)
-            found += _judge(kind, image / place, b"".join(disk.lines), use=rng.random() < 0.1)
-            shutil.rmtree(image)
+    for moment in sorted(rng.choices(moments, k=states)):
+        while done <= moment:
+            disk.follow(calls[done])
+            done += 1
+        image = where / "image"
+        disk.image(Choice(rng, rng.choice((0.0, 0.1, 0.5, 0.9, 1.0)), in_order), image)
+        found += _judge(kind, image / place, b"".join(disk.lines), use=rng.random() < 0.1)
+        shutil.rmtree(image)
     assert len(disk.lines) > 2, "the trace saw the history being written"
     return found
 
