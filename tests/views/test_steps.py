@@ -7,14 +7,19 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import holdfast as hf
+from holdfast.graph import END, Graph
+from holdfast.pipeline import Pipeline
 from holdfast.views import words
 from holdfast.views.axis import Axis, Piece, axis_of
+from holdfast.views.step_detail import detail_of
 from holdfast.views.step_graph import graph_of
 from holdfast.views.step_groups import groups_of
 from holdfast.views.step_reading import StepReader, steps_of
@@ -120,6 +125,36 @@ def test_a_failed_step_and_the_failure_of_its_run_are_one_row(cp: hf.SyncCheckpo
     steps = read(cp, "doomed-1")
     assert [(one.name, one.status) for one in steps.executions] == [("broken", "failed")]
     assert steps.failure is not None
+
+
+@pytest.mark.parametrize("attempts", [1, 2])
+@pytest.mark.parametrize("kind", ["graph", "pipeline"])
+def test_a_node_that_ends_its_run_failed_in_each_attempt_and_took_its_time(
+    cp: hf.SyncCheckpointer, kind: str, attempts: int
+) -> None:
+    def fall(state: dict[str, int]) -> dict[str, int]:
+        time.sleep(0.05)
+        raise ValueError("no such harbour")
+
+    retry = Retry(attempts, backoff=0.2, jitter=0.0)
+    if kind == "graph":
+        app = Graph(dict, name="g").add_node("fall", fall, retry=retry).set_entry("fall")
+        call: Any = app.add_edge("fall", END).compile()({})
+    else:
+        policy = {"attempts": attempts, "backoff": 0.2, "jitter": 0.0}
+        steps = [{"id": "fall", "function": fall, "retry": policy}]
+        flow = {"start_at": "fall", "paths": [{"from": "fall", "to": "end"}]}
+        call = Pipeline(name="p", steps=steps, flow=flow)({})
+    with pytest.raises(hf.StepFailedError):
+        hf.Engine(cp).run_sync(call, run_id="r")
+    info = cp.run("r")
+    assert info is not None
+    detail = detail_of(cp, info, steps_of(cp, info), "fall")
+    assert [(tried.outcome, tried.message) for tried in detail.attempts] == [
+        ("failed", "no such harbour")
+    ] * attempts
+    assert all(0.05 <= (tried.seconds or 0) < 0.2 for tried in detail.attempts)
+    assert (detail.execution.took or 0) >= 0.05 + (attempts - 1) * 0.25
 
 
 def test_a_rollback_leaves_steps_behind_and_deletes_none(cp: hf.SyncCheckpointer) -> None:

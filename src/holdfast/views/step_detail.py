@@ -125,9 +125,6 @@ def detail_of(
         return Detail(one, [], False, None, [], 0, [], "", rounds, one.note)
     reading = _Reading(cp, info.run_id)
     attempts = [_tried(reading, number, each) for number, each in enumerate(one.attempts, 1)]
-    if not attempts and one.status == "failed" and steps.failure == (one.seq or 0) + 1:
-        # A graph or pipeline ends with its failed node.
-        attempts = [_tried(reading, 1, Attempt("failed", one.start, one.end, steps.failure))]
     entry = None if one.seq is None else reading.entry(one.seq)
     has_value, value = _value(reading, cp, info, entry)
     shown = one.outputs[-_OUTPUTS:]

@@ -157,28 +157,29 @@ class StepReader:
         start = _began(entry)
         if start is None and pending is not None and pending.begun is not None:
             start = pending.begun.at
+        failed = entry.status == Status.FAILED and entry.term == entry.seq  # a flow's last node
         attempts: list[Attempt] = []
         if self._deaths or pending is not None:
             attempts = self._attempts(pending)
             self._deaths = []
-        if attempts:
+        if failed:
+            attempts.append(Attempt("failed", start, entry.at))  # the next entry says why
+        elif attempts:
             last = Attempt("completed", start, entry.at, entry.seq)
             if pending is not None and pending.fails:
                 again = pending.fails[-1][1] or attempts[-1].end
                 last = last._replace(start=max(again or 0, start or 0) or None)
             attempts.append(last)
-        took = entry.duration
-        if took is None and start is not None:
-            took = (entry.at - start) / 1e6
         first = attempts[0].start if attempts and attempts[0].start else start
+        took = entry.duration
+        if (took is None or failed) and first is not None:
+            took = (entry.at - first) / 1e6
         self._add(
             Execution(
                 key,
                 name,
                 group,
-                "completed"
-                if entry.status != Status.FAILED or entry.term != entry.seq
-                else "failed",
+                "failed" if failed else "completed",
                 entry.seq,
                 first,
                 entry.at,
@@ -211,6 +212,9 @@ class StepReader:
             self._failure = entry.seq
             self._mark(entry)
             known = self._made and self._made[-1].status == "failed"
+            if known and self._made[-1].tried[-1].seq is None:
+                *before, last = (made := self._made[-1]).tried
+                self._made[-1] = made._replace(tried=(*before, last._replace(seq=entry.seq)))
             if entry.step is None or known or meta.of == "run":
                 return
         if meta.of == "rollback":

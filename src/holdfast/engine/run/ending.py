@@ -25,7 +25,7 @@ from holdfast.model import Kind, Status
 from holdfast.operations.retention import after_run
 
 if TYPE_CHECKING:
-    from holdfast.engine.program import Task
+    from holdfast.engine.run.execute import Finished
     from holdfast.engine.run.loop import Run
 
 
@@ -89,15 +89,18 @@ async def cancel(run: Run) -> Any:
     raise error
 
 
-async def fail(run: Run, error: BaseException, task: Task | None = None) -> Any:
+async def fail(run: Run, error: BaseException, done: Finished | None = None) -> Any:
     """Undo the finished steps that say how, record the failure and raise it."""
     if isinstance(error, RunError) and error.state is None:
         error.state = run.program.state
     step = error.step if isinstance(error, StepFailedError | UnansweredError) else None
+    task = None if done is None else done.task
     step = step if task is None else task.key
     drafts = []
     if run.options.strategy in (Strategy.EVERY_STEP, Strategy.ON_ERROR):
-        drafts = [run.recorder.draft(record) for record in run.program.at_failure(task)]
+        for record in run.program.at_failure(task):
+            took = done.last if done is not None and record.status is Status.FAILED else None
+            drafts.append(run.recorder.draft(record, took))
     try:
         await run.take_up()
         forgotten = isinstance(error, StepNotAwaitedError)  # to be corrected, and resumed

@@ -290,14 +290,14 @@ class Run(Telling):
                 raise
         self.listen()
 
-    async def _end_with(self, error: BaseException, task: Task | None = None) -> Any:
+    async def _end_with(self, error: BaseException, done: Finished | None = None) -> Any:
         """The run failed. The results of the steps beside the failure are kept."""
         self.stop_waiting()
         if self.steps.running:
             await self.take_up()
         while self.steps.running:
             await self._record(await self.steps.execute(()))
-        return await ending.fail(self, error, task)
+        return await ending.fail(self, error, done)
 
     def stop_waiting(self) -> None:
         """End what only waits, here and in child runs: the moments are recorded."""
@@ -336,9 +336,7 @@ class Run(Telling):
         for record in asked:
             self.emit(ev.QuestionAsked(self.run_id, record.step, str(record.value["prompt"])))
 
-    async def _record(
-        self, finished: Sequence[Finished]
-    ) -> tuple[BaseException, Task | None] | None:
+    async def _record(self, finished: Sequence[Finished]) -> tuple[BaseException, Finished] | None:
         """Save the outcomes of tasks, then continue. Returns what ends the run, if anything."""
         program, ends = self.program, None
         good: list[Good] = []
@@ -371,7 +369,7 @@ class Run(Telling):
             try:
                 records = program.refuse(task, failed)
             except Exception as error:
-                ends = error, task
+                ends = error, done
                 break
             drafts = [self.recorder.draft(record, done.last) for record in records]
             await self.recorder.save_and_announce(drafts)
