@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 import holdfast as hf
 from holdfast.cli.main import holdfast
+from holdfast.workflow import workflow
 from tests.web import small_flows
 
 
@@ -41,6 +42,23 @@ def test_steps_are_aligned_and_equal_ones_are_folded(client: TestClient, forked:
     assert '>~</b><span class="key">n</span>' in shown
     assert '>-</b><span class="key">same</span>' in shown
     assert '>+</b><span class="key">more</span>' in shown
+
+
+def test_the_inputs_of_both_runs_are_shown_without_secrets(
+    cp: hf.SyncCheckpointer, client: TestClient
+) -> None:
+    @workflow
+    async def visit(place: str, password: str) -> None: ...
+
+    long = "x" * 300
+    with hf.Engine(cp) as engine:
+        for run, place in (("a", "Brest"), ("b", "Douarnenez"), ("c", long), ("d", f"{long}!")):
+            engine.run_sync(visit(place, password="hunter2"), run_id=run)
+    shown = html.unescape(compare(client, "a", "b"))
+    assert '"place": "Brest"' in shown
+    assert '"place": "Douarnenez"' in shown
+    assert "hunter2" not in shown
+    assert compare(client, "c", "d").count("… (digest ") == 2, "they begin alike"
 
 
 def test_checkpoints_of_one_run_can_be_compared_and_swapped(

@@ -8,13 +8,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from holdfast.codec import readable
+from holdfast.errors import CheckpointCorruptedError
 from holdfast.views import forks, runs, sides, words
 from holdfast.views.differences import Differences
+from holdfast.views.legible import preview
 from holdfast.views.sides import Side
 from holdfast.web.rendering import page
 from holdfast.web.site import Site
 
 _SUGGESTED: Final = 30  # runs
+_LINE: Final = 120  # characters of inputs
 _SHARED: Final = ("Flow", "Version", "Inputs", "Thread", "Owner")  # one line if they are equal
 
 
@@ -69,7 +73,7 @@ def _facts(site: Site, a: Side, b: Side) -> list[tuple[str, Any, Any]]:
         ("Status", runs.doing(site.cp, a.info)[0], runs.doing(site.cp, b.info)[0]),
         ("Flow", a.info.flow, b.info.flow),
         ("Version", a.version, b.version),
-        ("Inputs", _short(a.inputs), _short(b.inputs)),
+        ("Inputs", *_inputs(site, a, b)),
         ("Thread", a.info.thread_id, b.info.thread_id),
         ("Owner", a.info.owner, b.info.owner),
         ("Began", a.began, b.began),
@@ -87,8 +91,29 @@ def _split(facts: list[tuple[str, Any, Any]]) -> dict[str, Any]:
     return {"facts": [fact for fact in facts if fact not in same], "shared": same}
 
 
-def _short(digest: str | None) -> str | None:
-    return None if digest is None else digest[:12]
+def _inputs(site: Site, a: Side, b: Side) -> list[str | None]:
+    """What each side was given, on a line, with its digest if the lines don't tell them apart."""
+    left, right = _given(site, a), _given(site, b)
+    if left != right or a.inputs == b.inputs:
+        return [left, right]
+    return [
+        None if side.inputs is None else f"{line or ''} (digest {side.inputs[:12]})".strip()
+        for side, line in ((a, left), (b, right))
+    ]
+
+
+def _given(site: Site, side: Side) -> str | None:
+    assert side.info is not None
+    journals = site.cp.core.journals
+    try:
+        opening = journals.opening(side.info.run_id)
+        if opening is None or not opening.size:
+            return None
+        value = journals.value(side.info.run_id, opening.seq, opening, as_data=True)
+    except CheckpointCorruptedError:
+        return "damaged"
+    line = " ".join(preview(readable.to_json(value)).text.split())
+    return line if len(line) <= _LINE else f"{line[: _LINE - 1]}…"
 
 
 def _worked(side: Side) -> str | None:
