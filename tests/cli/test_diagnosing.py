@@ -219,7 +219,8 @@ def test_what_a_changed_flow_left_says_so_and_needs_no_worker(cli: Cli) -> None:
     refused = cli("resume", "it", "--flow", "newer:post")
     assert "changed" in refused.err
     shown = cli("show", "it").out
-    assert "nobody executes it: its process ended, or its code could not continue it;" in shown
+    assert re.search(r" released .*recorded next is 'fetch', the flow asks for 'load'", shown)
+    assert re.search(r"nobody executes it: its code could not continue it, see @\d+;", shown)
     doctor = cli("doctor").out
     assert "✗ orphans: 1 run of 'post' has no living process: it" in doctor
     assert "workers" not in doctor

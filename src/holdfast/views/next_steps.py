@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from holdfast.checkpoint import RunInfo
@@ -47,7 +48,7 @@ def next_for(
     if waits and _is_for_workers(cp, info.run_id):
         return _for_workers(commands, cp, info)
     if facts.get("orphaned"):
-        return _again(commands, cp, info, f"{_left(facts['holder'])};")
+        return _again(commands, cp, info, f"{_left(cp, info, facts['holder'])};")
     if facts.get("answered"):
         return _again(commands, cp, info, "it was answered;")
     if info.status == Status.FAILED:
@@ -100,11 +101,18 @@ def _again(
     return Advice(lead, command, meaning(command, info.flow, source))
 
 
-def _left(holder: str | None) -> str:
+def _left(cp: SyncCheckpointer, info: RunInfo, holder: str | None) -> str:
     """Why nobody executes an orphaned run. A process leaves one that its code can't continue."""
-    if holder is None or holder == "unknown":
-        return "nobody executes it: its process ended, or its code could not continue it"
-    return nobody(holder)
+    if holder is not None and holder != "unknown":
+        return nobody(holder)
+    with suppress(CheckpointCorruptedError, KeyMissingError):
+        head = cp.core.journals.head(info.run_id)
+        said = None if head is None else cp.core.journals.entry(info.run_id, head.term)
+        if said is not None and said.kind == Kind.RELEASE:
+            told = Meta(said).reason is not None
+            why = f"its code could not continue it, see @{said.seq}" if told else "it was left"
+            return f"nobody executes it: {why}"
+    return "nobody executes it"
 
 
 def _for_workers(commands: Commands, cp: SyncCheckpointer, info: RunInfo) -> Advice | None:

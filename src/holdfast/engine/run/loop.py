@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 from holdfast.codec.meta import Meta
 from holdfast.engine import events as ev
@@ -17,7 +17,7 @@ from holdfast.engine.resume.history import answer_in
 from holdfast.engine.run import ending, left, pausing
 from holdfast.engine.run.calling import as_failure
 from holdfast.engine.run.execute import Finished, Steps
-from holdfast.engine.run.failures import failure
+from holdfast.engine.run.failures import failure, message_of
 from holdfast.engine.run.hold import Hold
 from holdfast.engine.run.pausing import Waits
 from holdfast.engine.run.record import Recorder
@@ -31,6 +31,7 @@ from holdfast.errors import (
     RunError,
     UnsavedWarning,
 )
+from holdfast.errors.base import one_line
 from holdfast.kernel.core import Core
 from holdfast.logs import about, logger
 from holdfast.model import Kind, Status
@@ -38,6 +39,8 @@ from holdfast.operations.answers import counts
 from holdfast.revealed import Executing
 
 log = logger()
+
+_LONGEST_REASON: Final = 500  # characters of why a run was left
 
 
 class Run(Telling):
@@ -106,7 +109,7 @@ class Run(Telling):
         except BaseException as error:
             if isinstance(error, RunCancelledError) and error.run_id == self.run_id:
                 self.cancelled()
-            self.leave()
+            self.leave(error)
             raise
         finally:
             if timer is not None:
@@ -131,15 +134,20 @@ class Run(Telling):
         if error is not None and self.parent is None and not self.options.listening:
             warnings.warn(UnsavedWarning(self.run_id, str(error)), stacklevel=2)
 
-    def leave(self) -> None:
-        """Remember which steps are under way, if the journal does not say that the run stopped."""
+    def leave(self, error: BaseException | None = None) -> None:
+        """Remember which steps are under way, if the journal does not say that the run stopped.
+
+        An error of ours is why nobody executes it any more: the journal will say so.
+        """
         if self.recorder.stopped:
             return
         cut_short = self.steps.cut_short()
         tip = self.core.journals.tip(self.run_id)
         if tip is not None:
             left.remember(tip.digest, cut_short)
-        facts = {"cut_short": cut_short} if cut_short else {}
+        facts: dict[str, Any] = {"cut_short": cut_short} if cut_short else {}
+        if isinstance(error, HoldfastError):
+            facts["reason"] = one_line(message_of(error)[:_LONGEST_REASON])
         self.steps.drop()
         self.hold.presence.leave(self, facts, self.steps.attempts.ending)
 
