@@ -75,3 +75,19 @@ def test_a_bench_measures_and_leaves_nothing_behind(cli: Cli, tmp_path: Path) ->
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_are_for_the_shell(cli: Cli, shell: str) -> None:
     assert f"_HOLDFAST_COMPLETE={shell}_complete" in cli("completion", shell).out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["run", "jobs:etl"], ["submit", "jobs:etl"], ["worker", "--flow", "jobs:etl", "--until-idle"]],
+    ids=["run", "submit", "worker"],
+)
+def test_a_new_store_beside_another_is_pointed_out_once(cli: Cli, words: list[str]) -> None:
+    inputs = [] if words[0] == "worker" else ["-i", "day=1"]
+    with hf.SyncCheckpointer("runs.db") as cp:
+        cp.save("run", 1)
+    hint = "this is a new store: .holdfast/holdfast.db; to use runs.db: --store runs.db"
+    assert hint not in cli(*words, *inputs, "--store", "runs.db").err
+    assert hint in cli(*words, *inputs).err
+    assert Path(".holdfast/holdfast.db").exists()
+    assert hint not in cli(*words, *inputs).err

@@ -84,6 +84,7 @@ async def _stream(
 ) -> None:
     if not session.json:
         _show.say(f"store: {_show.clean(masked(session.url))}", "dim", err=True)
+    session.warn_if_new()
     failed = False
     log = logger("holdfast.evidence")
     if not session.json:

@@ -220,6 +220,16 @@ class Session:
         if path is not None and not (path.exists() and has_journal(path)):
             raise _no_store(path, near=_database_in(Path()))
 
+    def warn_if_new(self) -> None:
+        """Say so where a new store is made, and one of holdfast's is beside it."""
+        path = local_path(self.url)
+        if self.where is not None or self.own is not None or path is None or path.exists():
+            return
+        near = _database_in(Path())
+        if near is not None:
+            use = f"to use {near}: --store {shlex.quote(str(near))}"
+            _show.warn(_show.clean(f"this is a new store: {path}; {use}"))
+
     def require_shared(self) -> None:
         """Raise unless several processes may use the store at once, as workers do."""
         own = self.own

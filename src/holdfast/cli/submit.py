@@ -59,6 +59,7 @@ def command(
     wanted = _flows.load(flow)
     session.adopt(wanted.store)
     session.require_shared()
+    session.warn_if_new()
     call = _flows.call_from(wanted, flow, pairs, document)
     if delay is not None and at is not None:
         raise click.UsageError("give --delay or --at, not both")

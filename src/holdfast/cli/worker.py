@@ -100,6 +100,7 @@ def command(
     limits = _limits(per_flow, names)
     _adopt(session, known)
     session.require_shared()
+    session.warn_if_new()
     asking = None if ask_workers is None else ask_workers.total_seconds()
     plan = Plan(masked(session.url), names, at_once, limits, drain.total_seconds(), verify)
     code, left = asyncio.run(_work(session, known, allowed, plan, until_idle, asking))
