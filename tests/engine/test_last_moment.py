@@ -81,6 +81,11 @@ async def asked() -> bool:
     return bool(yes)
 
 
+@workflow
+async def asked_alone() -> bool:
+    return await ask("Go?", returns=bool, name="go")
+
+
 @step
 async def linger() -> None:
     await asyncio.sleep(3600)
@@ -152,7 +157,7 @@ def before_the_pause(monkeypatch: pytest.MonkeyPatch, path: Path) -> Meddle:
     def meddled(
         self: SQLiteStore, entries: Sequence[Entry], behind: Behind = ANY_HEAD
     ) -> list[bool]:
-        if words and any(entry.kind == "pause" and entry.run in words for entry in entries):
+        if words and any(entry.status == "paused" and entry.run in words for entry in entries):
             command = ("-m", "holdfast", *words, "--store", str(path))
             words.clear()
             forks.run(*command, check=True, capture_output=True)
@@ -379,7 +384,7 @@ async def test_a_request_to_pause_outlives_a_process_that_dies_as_it_pauses_for_
         assert await engine.resume(RUN) == 2
 
 
-@pytest.mark.parametrize("flow", [parent_of_nap, asked], ids=["a child's nap", "a question"])
+@pytest.mark.parametrize("flow", [parent_of_nap, asked, asked_alone], ids=lambda flow: flow.name)
 @in_loop
 async def test_a_request_to_pause_that_comes_as_the_run_stops_for_something_else_is_heard_later(
     path: Path, before_the_pause: Meddle, monkeypatch: pytest.MonkeyPatch, flow: Workflow[[], Any]
@@ -389,13 +394,13 @@ async def test_a_request_to_pause_that_comes_as_the_run_stops_for_something_else
     async with hf.Engine(path) as engine:
         handle = await engine.submit(flow(), run_id=RUN)
         await engine.work(flow, until_idle=True)
-        if flow is asked:
-            await engine.answer(RUN, True)
-        else:
+        if flow is parent_of_nap:
             await asyncio.sleep(1)  # it comes due
+        else:
+            await engine.answer(RUN, True)
         await engine.work(flow, until_idle=True)
         assert await handle.status() == hf.Status.PAUSED
-        assert await engine.resume(RUN) == (True if flow is asked else 3)
+        assert await engine.resume(RUN) == (3 if flow is parent_of_nap else True)
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["the holder pauses", "the holder dies first"])

@@ -339,12 +339,14 @@ class History:
     def asked_to_pause(self) -> Entry | None:
         """The request to pause that its last holder did not get to, unless it was resumed since.
 
-        It may have come while the holder recorded that the run waits: it stopped for another reason
-        then, or died.
+        The request may have come while the holder recorded that the run waits for a question, a
+        child run or a timer: the run then stopped without hearing it.
         """
         if self.ending:
             return None
         for entry in reversed((*reversed(self._requests), *self.telling)):
+            if entry.kind == Kind.QUESTION:
+                continue
             if entry.kind == Kind.PAUSE and self.meta(entry).waits_for in WAITS:
                 continue
             if entry.kind == Kind.CLAIM or entry.status != Status.RUNNING or asks_to_resume(entry):
