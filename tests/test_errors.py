@@ -132,7 +132,7 @@ def test_false_claims_and_claims_that_cannot_be_checked_read_differently() -> No
     broken = _claim(verdicts.error("no connection"))
     said = str(hf.VerificationError("r@1", (false,)))
     assert "r@1 does not verify" in said
-    assert "Put right what is missing" in said
+    assert "Restore what is missing" in said
     assert "trust=" not in said
     said = str(hf.VerificationError("r@1", (unknown, broken)))
     assert "checkpoint r@1 can't be verified" in said

@@ -149,25 +149,24 @@ class _Operations(HasOperations):
     ) -> None:
         """Open a checkpointer on a store, given by URL, path or as an object; None is the default.
 
-        - `owner`: see and change the runs of this owner only, and open new ones for them. Others'
-          runs are not there, in any operation. Raises `BoundOwnerError` for a store that is bound
-          to another. Without it, everything is seen, and an owner is a label of runs.
-        - `durability`: when `save` returns. "sync": the state is durable. "async": it is on its
-          way, in order; `flush` and `close` wait for it, and an error shows at the next call.
-          "exit": only the newest state of each run is kept, and written at exit, by `flush` and
-          `close`. Beginning a run always waits, and every call but `save` first does what
-          `flush` does.
+        - `owner`: see and change the runs of this owner only, and open new ones for them. For every
+          operation, the runs of others do not exist. Raises `BoundOwnerError` for a store that is
+          bound to another owner. Without it, all runs are seen, and an owner is only a label.
+        - `durability`: when `save` returns. "sync": the state is durable. "async": it is queued, in
+          order; `flush` and `close` wait for it, and an error is raised by the next call. "exit":
+          only the newest state of each run is kept, and written at exit, by `flush` and `close`.
+          Beginning a run always waits, and every call but `save` flushes first.
         - `on_save_failure`: "raise", or "warn" to log it, mark the run as `degraded` and continue.
-        - `retention`: what is deleted automatically, as one policy or several, of which the first
-          that matches a run applies to it; nothing unless given.
+        - `retention`: what is deleted automatically: one policy, or several, of which the first
+          that matches a run applies. By default nothing.
         - `max_state_bytes`: larger states are refused; beyond 1 MB they are warned about.
         - `deadline`: seconds a save may take, retries included.
         - `survives`: what the store must survive; `DurabilityError` if it does not.
-        - `secrets_from`: where the values of secrets that are loaded come from: a mapping or a
-          function, by the name of each, such as `environment_secrets`.
+        - `secrets_from`: provides the values of secrets that are loaded: a mapping by their names,
+          or a function of the name, such as `environment_secrets`.
         - `secrets`: paths of values that are never stored, such as "user.token",
-          "headers.*.Authorization" or "[*].password", in states, inputs, results and answers. Who
-          loads them gets them from `secrets_from`, by their path.
+          "headers.*.Authorization" or "[*].password", in states, inputs, results and answers. A
+          load gets them from `secrets_from`, by their path.
         - `listeners`: functions that get every event, or a `Metrics`. See docs/reference/events.md.
         - `key`: encrypts everything that is saved, and refuses what is not encrypted.
         - `encrypt`: paths of values that `key` encrypts, while all else stays readable.
@@ -215,7 +214,7 @@ class _Operations(HasOperations):
 
     @property
     def keys(self) -> dict[str, Any]:
-        """Its keys, secrets and remembered heads: others of the store are opened with them, too."""
+        """Its keys, secrets and remembered heads, to open other checkpointers on the store with."""
         return dict(self._keys)
 
     @property

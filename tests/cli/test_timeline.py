@@ -207,7 +207,7 @@ def test_whoever_looks_at_a_run_that_waits_for_a_childs_answer_is_led_to_that_qu
     cli: Cli, cp: hf.SyncCheckpointer
 ) -> None:
     with pytest.raises(
-        hf.RunPausedError, match="answer to its child run 'order//asking'"
+        hf.RunPausedError, match="answer in its child run 'order//asking'"
     ) as paused:
         hf.Engine(cp).run_sync(family(), run_id="order")
     assert paused.value.child == "order//asking"

@@ -301,7 +301,7 @@ def test_for_each_takes_no_executor_for_code_with_steps_of_its_own() -> None:
     async def body(n: int) -> int:
         return await step("square").python(square, args=(n,))
 
-    with pytest.raises(TypeError, match="say retry, timeout, run_on and outputs of the steps"):
+    with pytest.raises(TypeError, match="give retry, timeout, run_on and outputs to the steps"):
         for_each([1], body, run_on=processes)
 
 

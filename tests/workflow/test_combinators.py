@@ -342,7 +342,7 @@ def test_options_of_items_that_are_child_runs_are_refused(engine: hf.Engine) -> 
     async def flow() -> list[int]:
         return await for_each([1], child, retry=3)
 
-    with pytest.raises(TypeError, match="say retry, timeout, run_on and outputs of the"):
+    with pytest.raises(TypeError, match="give retry, timeout, run_on and outputs to the"):
         engine.run_sync(flow())
 
 
@@ -350,7 +350,7 @@ def test_options_of_items_whose_body_has_steps_are_refused(engine: hf.Engine) ->
     async def body(n: int) -> None:
         await step("inner").python(abs, args=(n,))
 
-    with pytest.raises(TypeError, match="of the steps that the function awaits"):
+    with pytest.raises(TypeError, match="to the steps that the function awaits"):
         for_each([1], body, timeout=1)
 
 

@@ -42,7 +42,7 @@ class Controls(Door):
     _launcher: Launcher
 
     async def status(self, run_id: str) -> Status:
-        """How a run stands, as its newest entry says.
+        """A run's status, as its newest entry says.
 
         Raises `CheckpointNotFoundError`, and `CheckpointCorruptedError` if that entry is damaged.
         """
@@ -123,8 +123,9 @@ class Controls(Door):
         """Answer a run's open question, by name where it has several; then resume it.
 
         `by` says who answers, and is recorded. With their key in `sign`, the answer is signed, and
-        `by` is the id of the key; an engine with trusted keys records and takes no other. Raises `QuestionError` if it was answered already,
-        is for others or its deadline has passed, and `InvalidAnswerError`.
+        `by` is the id of the key; an engine with trusted keys records and takes no other. Raises
+        `QuestionError` if the question was answered already, is for others or its deadline has
+        passed, and `InvalidAnswerError`.
         """
         with self._opened.use() as core:
             await core.drive_async(requests.answer(core, run_id, value, question, by=by, sign=sign))
@@ -132,11 +133,10 @@ class Controls(Door):
     async def questions(
         self, run_id: str | None = None, *, assignee: str | None = None, overdue: bool = False
     ) -> AsyncIterator[Question]:
-        """What a run waits for, in the order asked; without a `run_id`, what all runs of the store
-        wait for, those due first.
+        """The open questions of a run, in the order asked; without a `run_id`, of all runs.
 
-        With `assignee`, what this person may answer; with `overdue`, what nobody
-        answered in time.
+        Those of all runs are sorted by deadline. With `assignee`, only questions that this person
+        may answer; with `overdue`, those that nobody answered in time.
         """
         with self._opened.use() as core:
             read = partial(inbox.open_questions, core, run_id, assignee=assignee, overdue=overdue)
@@ -161,10 +161,9 @@ class Controls(Door):
         """Say of each unfinished run of these flows whether it would resume with them.
 
         Of all flows that this engine knows, unless some are given: then these continue their runs,
-        whatever it knows. With `run_id`, of that run alone.
-        Each run is restored and migrated, and its flow is asked what is next: a workflow's own
-        code is replayed. No step is executed, no claim about the world is checked, nothing is
-        written.
+        whatever it knows. With `run_id`, of that run alone. Each run is restored and migrated, and
+        its flow is asked what is next: a workflow's own code is replayed. No step is executed, no
+        claim about the world is checked, nothing is written.
         """
         known = Registry(flows) if flows else self._launcher.flows
         find = partial(self._launcher.flow_of, among=known)

@@ -70,12 +70,12 @@ class Engine(Controls):
 
     `store` is a URL, a path, a `Store` or a `Checkpointer`; None is the default store, and with
     False nothing outlives the engine. With an `owner`, it sees, executes and opens the runs of that
-    owner only. `flows` are those whose runs `resume` and `recover` find by name; a flow that was
-    run here is known, too. `verifier` checks what steps claim about the world. After `dead_after`
-    seconds without a sign of life, processes on other machines may declare this one dead and resume
-    its runs. `listeners` get every event of its runs and of its checkpointer: functions, called in
-    threads of their own, a `Metrics` or a `Tracing`. A slow or failing one does not disturb the
-    runs: see docs/operate/observability.md. `key`, `sign`, `trusted`, `secrets_from`, `secrets`,
+    owner only. `resume` and `recover` find these `flows` by name, and flows that were run here.
+    `verifier` checks what steps claim about the world. After `dead_after` seconds without a sign of
+    life, processes on other machines may declare this one dead and resume its runs. `listeners`
+    (functions, called in threads of their own, a `Metrics` or a `Tracing`) get every event of its
+    runs and its checkpointer; a slow or failing listener does not disturb the runs: see
+    docs/operate/observability.md. `key`, `sign`, `trusted`, `secrets_from`, `secrets`,
     `encrypt` and `remember` are those of a `Checkpointer`. All other options are defaults for its
     runs: see `RunOptions`.
 
@@ -136,9 +136,9 @@ class Engine(Controls):
         if there is one, and started otherwise. A completed run's recorded result is returned. The
         inputs must be those that the run began with.
 
-        Raises `StepFailedError`, `RunPausedError` when it waits for people, `RunCancelledError`,
-        `RunExistsError` for an id that is taken, `InputMismatchError`, `FlowChangedError`, and
-        `VerificationError` where a check can't decide.
+        Raises `StepFailedError`, `RunPausedError` if the run waits for people or is paused,
+        `RunCancelledError`, `RunExistsError` for an id that is taken, `InputMismatchError`,
+        `FlowChangedError`, and `VerificationError` if a check is inconclusive.
         """
         take("run", call, inputs, options)
         with self._opened.use() as core:
@@ -201,8 +201,8 @@ class Engine(Controls):
         it is given. Going back with `from_step` and the like keeps the history.
 
         Raises `CheckpointNotFoundError`, `UnknownFlowError`, `FlowChangedError`,
-        `VerificationError` where a check can't decide, `RunFinishedError`, and `RunActiveError` if
-        another living process executes the run, unless `take_over` or `wait`.
+        `VerificationError` if a check is inconclusive, `RunFinishedError`, and `RunActiveError` if
+        another living process executes the run, unless `take_over` or `wait` is given.
         """
         check_options("resume", options, (*Resume.__annotations__, "flow"))
         with self._opened.use() as core:
@@ -229,10 +229,10 @@ class Engine(Controls):
     ) -> dict[str, Any]:
         """Resume every orphaned run of these flows, or of all that this engine knows.
 
-        A run is orphaned when the process that executed it is dead or has left it. Of a process
-        on another machine that is known when it gave no sign of life for its `dead_after`
-        seconds: so long is waited for, unless `wait` is False. Returns by run id the result, or
-        the error. `progress` is called with the id of each run that has stopped.
+        A run is orphaned when the process that executed it is dead or has left it. A process on
+        another machine counts as dead after its `dead_after` seconds without a sign of life;
+        `recover` waits that long unless `wait` is False. Returns results or errors by run id.
+        `progress` is called with the id of each run that has stopped.
         """
         for flow in flows:
             self._launcher.flows.add(flow)
@@ -263,7 +263,7 @@ class Engine(Controls):
 
         Returns when that is durable. Awaiting the handle waits until a worker has executed the run,
         with the options of the worker's engine. Submitting the same call under the same `run_id`
-        again changes nothing; `new` of the handle is False then. Raises `RunExistsError` if the id
+        again changes nothing; the handle's `new` is then False. Raises `RunExistsError` if the id
         is taken by a run of another flow, and `InputMismatchError` if by one with other inputs.
         """
         take_call("submit", call, inputs)
@@ -286,13 +286,14 @@ class Engine(Controls):
     ) -> int:
         """Be a worker: execute the runs of these flows, or of all known ones, that nobody executes.
 
-        Those are runs that were submitted, that were answered, whose sleep, retry delay or deadline
-        is over, and whose process died or left them. `at_once` is how many runs it executes at a
-        time; `per_flow` limits by flow how many all workers of the store together execute.
+        Those are runs that were submitted, answered or asked to resume, whose sleep, retry delay or
+        deadline is over, and whose process died or left them. `at_once` is how many runs it
+        executes at a time; `per_flow` limits by flow how many all workers of the store together
+        execute.
 
         It works until `stop` is set, or until SIGTERM or Ctrl-C if there is no `stop` and this is
-        the main thread; with `until_idle`, at most until nothing is left to do. Runs that are under
-        way then may finish for `drain` seconds; those that don't are left to other workers.
+        the main thread; with `until_idle`, at most until nothing is left to do. Runs then under way
+        have `drain` seconds to finish; those that don't are left to other workers.
 
         With `verify`, it also checks claims for others (`verify_with_workers`), with this verifier
         and within its policy, which must not take claims at their own word (`own_word=False`, with

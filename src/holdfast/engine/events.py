@@ -26,13 +26,13 @@ class RunStarted(Event):
     resumed: bool = False
     restored: int = 0  # steps that were finished before, and are not run again
     parent: str | None = None  # of a child run: the run that it is a part of
-    parent_step: str | None = None  # and the step of that run which it is
+    parent_step: str | None = None  # and the step of that run that it is
     trace: str | None = None  # recorded when the run was opened: a W3C traceparent
 
 
 @dataclass(frozen=True, slots=True)
 class StepEvent(Event):
-    """Something happened to one step. `step` is unique in the run, `name` is what the flow calls it."""
+    """An event of one step. `step` is unique in the run, `name` is what the flow calls it."""
 
     step: str
     name: str
@@ -49,7 +49,7 @@ class StepStarted(StepEvent):
 class StepProgress(StepEvent):
     """A step reports its progress."""
 
-    fraction: float | None = None  # 0 to 1, if it can tell
+    fraction: float | None = None  # 0 to 1, if known
     message: str = ""
 
 
@@ -135,7 +135,7 @@ class CheckpointSaved(Event):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFailed(Event):
-    """Saving failed, and the run continues without (`on_save_failure="warn"`)."""
+    """Saving failed, and the run continues without it (`on_save_failure="warn"`)."""
 
     step: str | None
     error: str
@@ -242,8 +242,9 @@ class RunCancelled(Event):
 class RunStopped(Event):
     """This process stopped executing the run, which did not end: it is to be resumed.
 
-    The engine was closed, the task that awaited the run was cancelled, the store is out, or another
-    process has taken the run over. Only listeners are told: whoever follows the run gets the error.
+    The engine was closed, the task that awaited the run was cancelled, the store is unavailable, or
+    another process took the run over. Only listeners get this event; who follows the run gets the
+    error.
     """
 
     error_type: str

@@ -58,7 +58,7 @@ class RunHandle(Generic[R_co]):
         return result
 
     def result(self, timeout: float | None = None) -> R_co:
-        """Wait for the result, blocking. Raises what ended the run, and `TimeoutError`."""
+        """Block until the run ends. Raises the error that ended it, or `TimeoutError`."""
         if loop_runs_here():
             raise RuntimeError("an event loop is running here: `await` the handle instead")
         if self._started is None:
@@ -81,7 +81,7 @@ class RunHandle(Generic[R_co]):
         return self._started.events.follow()
 
     async def status(self) -> Status:
-        """How the run stands, according to its journal. Raises `CheckpointNotFoundError`."""
+        """The run's status, according to its journal. Raises `CheckpointNotFoundError`."""
         return await self._engine.status(self.id)
 
     async def cancel(self, reason: str = "", *, by: str | None = None) -> None:

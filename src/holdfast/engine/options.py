@@ -55,10 +55,10 @@ class RunOptions(TypedDict, total=False):
       of raising `RunActiveError`. By default `run`, `start` and `stream` of an engine wait, and
       all that resume by id do not.
     - `timeout`: seconds that the run may take.
-    - `checkpoint_after`: "every_step", "on_success", "on_error" or "marked". By default the flow
-      says it.
+    - `checkpoint_after`: "every_step", "on_success", "on_error" or "marked"; the flow sets the
+      default.
     - `durability`: when a step counts as saved: "sync", "async" or "exit", as for a
-      `Checkpointer`, which decides unless it is given here.
+      `Checkpointer`, which sets the default.
     - `on_save_failure`: "raise", or "warn" to continue the run when a save fails.
     - `strict`: raise `FlowChangedError` if a recorded step is called with other arguments now.
     - `ask_workers`: seconds that a resume waits for workers on other machines to check the claims
@@ -110,7 +110,7 @@ class Resume(RunOptions, total=False):
 
 
 DEFAULTS = {"trust": "verify", "take_over": False, "wait": True, "strict": False, "replay": False}
-"""What options are when they are not given; None if they are not here."""
+"""The values of options that are not given; None for options that are not listed here."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,7 @@ class Options:
     durability: Durability | None = None  # None: as the checkpointer says
     fatal: bool | None = None  # whether a failed save stops the run; None: as the checkpointer says
     blocking: bool = False  # this run has the event loop to itself: steps and commits may block it
-    unasked: bool = False  # a request to pause comes first: a worker found the run, or one waited
+    unasked: bool = False  # a request to pause comes first: for workers, `recover` and who waited
     in_worker: bool = False  # it is left while it waits for long, and must not end the process
     listening: bool = False  # someone looks at the events
     quiet: bool = False  # no events about checkpoints: the store is not the caller's

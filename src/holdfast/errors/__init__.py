@@ -68,7 +68,7 @@ HoldfastError
 │   ├── EntriesLostError              the store lost acknowledged entries (also a StoreError)
 │   └── SecondWriterError             another process writes to the same LangGraph thread
 ├── CutOverError                      runs from before there was a key, and nobody accepted them
-├── AnchorError                       an anchor is none, or was changed (also a ValueError)
+├── AnchorError                       not an anchor, or one that was changed (also a ValueError)
 ├── InvalidIdError                    an id that stores could confuse (also a ValueError)
 ├── KeyFileError                      a key, or a file of keys, can't be used (also a ValueError)
 ├── InvalidSignatureError             the key did not sign this (also a ValueError)

@@ -130,7 +130,8 @@ class HistoryRewoundError(CheckpointError):
         if not self.run_id:
             return (
                 f"this is not the store that was here before: {self.reason}; put the right one "
-                f"back, or, if that is meant, accept it: holdfast remember {file} --accept-all"
+                f"back, or, if the change is intended, accept it: holdfast remember {file} "
+                "--accept-all"
             )
         own = not self.run_id.isprintable()  # one of our own journals, which no command takes
         accept = "--accept-all" if own else f"--accept={quote(self.run_id)}"
@@ -178,7 +179,7 @@ class SecretMissingError(CheckpointError, LookupError):
     name: str
     reason: str = "no provider was given"
     _text = (
-        "the secret {name!r} is not stored, and its value can't be had: {reason}; give the "
+        "the secret {name!r} is not stored, and its value is missing: {reason}; give the "
         "checkpointer or engine secrets_from=, a dict or a function that returns it by this name"
     )
 
@@ -278,7 +279,7 @@ class RunMismatchError(CheckpointError, ValueError):
 class NotOwnerError(CheckpointError):
     """The run belongs to somebody else, or to nobody; nothing was done to it.
 
-    It does not tell to whom.
+    The error does not say to whom.
     """
 
     run_id: str

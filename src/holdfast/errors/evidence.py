@@ -30,8 +30,8 @@ class EvidencePolicyError(EvidenceError):
 class ClaimFailedError(EvidenceError):
     """A step finished, but what it claims about the world is false, or could not be checked.
 
-    With `reads`, it was not called: what it reads is not what was claimed of it. With `left`, what
-    it claims is true, but not what is left of earlier claims on the same things.
+    With `reads`, the step was not called: what it reads is not what was claimed of it. With `left`,
+    its own claims are true, but something that was claimed earlier about the same things is not.
     """
 
     step: str
@@ -50,13 +50,13 @@ class ClaimFailedError(EvidenceError):
         said = "; and ".join(parts)
         if self.reads:
             return (
-                f"step {self.step!r} was not called, because what it reads is not what was claimed; "
-                f"{said}. Resume the run, and it is made again, or claim its new content in a step "
-                "before: outputs="
+                f"step {self.step!r} was not called, because what it reads was changed since it "
+                f"was claimed; {said}. Resume the run to make it again, or claim its new content "
+                "in an earlier step with outputs="
             )
         if self.left:
             return (
-                f"step {self.step!r} claims something of what was claimed before and is otherwise "
-                f"now; {said}. Let it claim what that is now, too: for a file, outputs="
+                f"step {self.step!r} made an earlier claim false and did not claim what is true "
+                f"now; {said}. Let the step claim that, too: for a file, with outputs="
             )
         return f"step {self.step!r} claims {said}"

@@ -66,7 +66,7 @@ class CutOverError(HoldfastError):
     url: str
     _text = (
         "{url} holds runs that were saved without a key; to accept them as they are now, and "
-        "nothing more without a key from here on, run `holdfast rekey --cut-over`"
+        "nothing without the key from now on, run `holdfast rekey --cut-over`"
     )
 
 

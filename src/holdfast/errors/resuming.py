@@ -133,7 +133,7 @@ class VerificationError(CheckpointError):
         message, advice = unchecked, ""
         if "failed" in found:
             message = f"checkpoint {self.checkpoint_id} does not verify"
-            advice = ". Put right what is missing, or go back to an older checkpoint"
+            advice = ". Restore what is missing, or go back to an older checkpoint"
         if found != {"failed"} and self.of_task:
             advice += (
                 ". Try again when it can be checked, or name an older checkpoint to "

@@ -12,7 +12,7 @@ class RunError(HoldfastError):
 
 
 class StepFailedError(RunError):
-    """A step failed, after its retries. What it raised is the `__cause__`, in the process it failed in.
+    """A step failed, after its retries. In that process, `__cause__` is what it raised.
 
     In a resumed run this error is the same, without a cause. `step` is the key of one visit to
     the step, `name` is how the flow calls it. `run_id` is the run that the step belongs to; of a
@@ -54,7 +54,7 @@ class StepNotAwaitedError(RunError):
 
 
 class ExecutorBrokenError(RunError):
-    """The executor that a step runs on broke: mostly because one of its processes died."""
+    """The executor that a step runs on broke, usually because one of its processes died."""
 
     reason: str
     _text = "its executor broke: {reason}"
@@ -196,8 +196,8 @@ class RunPausedError(RunError):
     def __str__(self) -> str:
         if self.child is not None:
             return (
-                f"run {self.run_id!r} waits for an answer to its child run {self.child!r}; "
-                f"answer that, then resume {self.run_id!r}"
+                f"run {self.run_id!r} waits for an answer in its child run {self.child!r}; "
+                f"answer that run, then resume {self.run_id!r}"
             )
         if not self.questions and self.until is not None:
             when = self.until.isoformat(sep=" ", timespec="seconds")
@@ -229,7 +229,7 @@ class RunCancelledError(RunError):
 
 
 class LeaseLostError(RunError):
-    """Another process took the run over, or its history was changed; this one wrote nothing more."""
+    """The run was taken over, or its history was changed; this process wrote nothing more."""
 
     run_id: str
     reason: str

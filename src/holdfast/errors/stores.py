@@ -41,8 +41,8 @@ class StoreError(HoldfastError):
 class EntriesLostError(ConflictError, StoreError):
     """The store lost entries that it had acknowledged; nothing was written after the gap.
 
-    `seq` was saved, but the run now ends at the seq `head`, or at -1 if nothing is left of it. If it
-    does not end before `seq`, it has another entry there: that of an old replica or backup.
+    `seq` was saved, but the run now ends at seq `head`, which is -1 if nothing is left of it. If
+    `head` is not before `seq`, another entry is at `seq`: that of an old replica or backup.
     """
 
     head: int
@@ -59,7 +59,7 @@ class EntriesLostError(ConflictError, StoreError):
 
 
 class AnchorError(HoldfastError, ValueError):
-    """What should be an anchor is none, or was changed since it was written."""
+    """Something given as an anchor is not one, or was changed since it was written."""
 
     where: str
     reason: str

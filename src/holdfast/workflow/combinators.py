@@ -169,7 +169,7 @@ class ForEach(Effect[R_co]):
 class ForEachOptions(TypedDict, total=False):
     """Options of `for_each`.
 
-    - `name`: what the run's record calls it; by default `do` has the name.
+    - `name`: its name in the run's record; by default that of `do`.
     - `concurrency`: how many items are worked on at once; None: all.
     - `retry`, `timeout`, `run_on`: of the work on one item, as for a `@step`.
     - `outputs`: the files that the work on one item writes, as a function of its result.
@@ -218,7 +218,7 @@ def for_each(
     )
     if policy != PLAIN and (has_steps(do) or isinstance(do, Flow)):
         raise TypeError(
-            "for_each: say retry, timeout, run_on and outputs of the steps that the function "
+            "for_each: give retry, timeout, run_on and outputs to the steps that the function "
             "awaits or yields"
         )
     called = name or name_of(do)
@@ -292,11 +292,11 @@ def sleep(
     name: str = "sleep",
     **parts: Unpack[Duration],
 ) -> Step[None]:
-    """Wait, `await sleep(days=3)`, also if the process ends meanwhile.
+    """Wait, even if the process ends meanwhile: `await sleep(days=3)`.
 
-    Takes a timedelta or seconds, `days`, `hours`, `minutes` and `seconds`, or a moment: a naive
-    datetime is local time. When to wake up is recorded first, so that a resumed run waits only for
-    the rest. A worker leaves the run meanwhile, and continues it when it is due.
+    Takes a timedelta or seconds, `days`, `hours`, `minutes` and `seconds`, or `until` a moment: a
+    naive datetime is local time. When to wake up is recorded first, so that a resumed run waits
+    only for the rest. A worker leaves the run meanwhile, and continues it when it is due.
     """
     check_options("sleep", parts, Duration.__annotations__)
     return Step(
@@ -305,7 +305,7 @@ def sleep(
 
 
 read_run = step(name="read_run")(state_of)
-"""`hf.state_of` as a step: `await read_run("other-run")` returns its latest state, and records it."""
+"""`hf.state_of` as a step: `await read_run("other-run")` returns and records its latest state."""
 
 
 def _use(parts: Iterable[Any]) -> None:

@@ -49,8 +49,8 @@ def durable(coroutine: Coroutine[Any, Any, T], *, name: str | None = None) -> Du
     """Run a coroutine in which any task may await steps: `await hf.durable(agent(question))`.
 
     Between steps, child runs and questions, its tasks may use what asyncio has for tasks, and
-    timers: `gather`, `TaskGroup`, `timeout`, queues, locks. All else that an event loop does
-    (sockets, threads, processes) is done in steps, and raises `RuntimeError` here. Tasks that are
+    timers: `gather`, `TaskGroup`, `timeout`, queues, locks. Everything else that an event loop does
+    (sockets, threads, processes) belongs in steps, and raises `RuntimeError` here. Tasks that are
     left when the coroutine returns are cancelled, and their steps with them. What its steps record
     is named after it; `name` is the coroutine's own unless given.
     """

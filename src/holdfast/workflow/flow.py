@@ -41,8 +41,8 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 Flow = Generator[Any, Any, R]
-"""The return annotation of a workflow that is a generator: `-> Flow[Report]`. Its result is a
-`Report` then, also when it comes from the store."""
+"""The return annotation of a workflow that is a generator: `-> Flow[Report]`. The result is then a
+`Report`, also when it comes from the store."""
 
 
 _SEVERAL: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -221,15 +221,14 @@ def workflow(
     version: str | int | None = None,
     migrate: Migrations | None = None,
 ) -> Any:
-    """Make a workflow of an `async def`, a generator or a plain `def`; by default it has the
-    function's name.
+    """Make an `async def`, a generator or a plain `def` a workflow, by default with its name.
 
     A plain `def` runs in a thread of its own, and waits for its steps with `.result()`.
 
-    Give it a higher version when a change would confuse runs that are under way, and say what
-    becomes of theirs: `migrate=hf.Migrations(version=2)` has the version, and functions that turn
-    recorded results by step, and inputs by name, into those of the new version. Without `migrate`
-    the `version` is any text or number, and 1 unless given.
+    Give it a higher version when a change would confuse unfinished runs, and convert what they
+    recorded: `migrate=hf.Migrations(version=2)` has the version, and functions that turn recorded
+    results by step, and inputs by name, into those of the new version. Without `migrate`, the
+    `version` is any text or number, 1 by default.
     """
     if callable(name):
         return Workflow(name, name.__name__, version_of(None, None))

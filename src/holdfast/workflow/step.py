@@ -162,7 +162,7 @@ class Step(Effect[R_co]):
         return self._but(policy=self.policy.but(retry=policy))
 
     def timeout(self, seconds: float) -> Self:
-        """Fail with `StepTimeoutError` after so many seconds. A thread can't be stopped: it runs on."""
+        """Fail with `StepTimeoutError` after so many seconds. A thread is not stopped: it runs on."""
         return self._but(policy=self.policy.but(timeout=seconds))
 
     def run_on(self, executor: RunOn) -> Self:
@@ -190,22 +190,25 @@ class Step(Effect[R_co]):
         return self._claiming(outputs=paths)
 
     def reads(self, *paths: Paths) -> Self:
-        """Claim that the files the step reads stay as they are when it begins: like `outputs`, but
-        a function is given the step's arguments alone.
+        """Claim that the files the step reads stay as they are when it begins.
+
+        Given as for `outputs`, but a function gets the step's arguments alone.
         """
         return self._claiming(reads=paths)
 
     def removes(self, *paths: Paths) -> Self:
-        """Claim that there is nothing at these paths any more: what earlier steps claimed of them,
-        and of what is in them, is not asked about again. Given as for `outputs`. Something that is
+        """Claim that there is nothing at these paths any more. Given as for `outputs`.
+
+        This replaces what earlier steps claimed of them and of what was in them. Something that is
         still there when the step is finished fails the step.
         """
         return self._claiming(removes=paths)
 
     def evidence(self, *claims: Any) -> Self:
-        """Claim more about the world: `Evidence`, an `EvidencePack`, or a function of the result
-        that gives them. What is not verified when the step is finished fails the step; a resume
-        runs the step again when it is not so any more.
+        """Claim more about the world: `Evidence`, an `EvidencePack`, or a function of the result.
+
+        A claim that is not verified when the step is finished fails the step. A resume runs the
+        step again if one is no longer true.
         """
         return self._claiming(evidence=claims)
 
@@ -217,7 +220,7 @@ class Step(Effect[R_co]):
         return self._but(policy=self.policy.but(claims=claims.or_none()))
 
     def checkpoint(self) -> Self:
-        """Save here also where only marked steps are saved."""
+        """Save after this step even if only marked steps are saved."""
         plain = self.policy is PLAIN
         return self._but(policy=_MARKED if plain else self.policy.but(marked=True))
 
@@ -229,8 +232,10 @@ class Step(Effect[R_co]):
         return self._but(condition=condition)
 
     def on_error(self, handler: Effect[D] | Callable[[StepFailedError], D]) -> Step[R_co | D]:
-        """When the step has failed after its last attempt, use another result: that of a step, or
-        of a function that is called with the `StepFailedError` as a step of its own."""
+        """When the step has failed after its last attempt, use the result of another step.
+
+        Or of a function, which is called with the `StepFailedError` as a step of its own.
+        """
         if isinstance(handler, Effect):
             handler.use()
         return self._but(handler=handler)

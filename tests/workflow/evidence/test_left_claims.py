@@ -35,7 +35,9 @@ def test_a_step_that_rewrites_a_file_and_claims_only_that_it_exists_fails_with_a
     memory: hf.Engine, desk: Desk
 ) -> None:
     flow = rewriting(desk)
-    with pytest.raises(hf.StepFailedError, match=r"claim what that is now, too: for a file, out"):
+    with pytest.raises(
+        hf.StepFailedError, match=r"Let the step claim that, too: for a file, with out"
+    ):
         run(memory, flow)
     (desk / "file").write_text("this is file")
     fixed = rewriting(desk, outputs=desk / "file")
@@ -57,7 +59,7 @@ def test_a_resume_knows_what_was_claimed_before(memory: hf.Engine, desk: Desk) -
     with pytest.raises(RuntimeError):
         run(memory, flow)
     failing = False
-    with pytest.raises(hf.StepFailedError, match="claim what that is now"):
+    with pytest.raises(hf.StepFailedError, match="Let the step claim that"):
         run(memory, flow, resume=True)
 
 

@@ -90,7 +90,7 @@ def test_outputs_of_a_for_each_whose_body_only_makes_steps_are_refused(
     def body(n: int) -> Flow:
         yield step("s").python(desk.call, args=("s",))
 
-    with pytest.raises(TypeError, match="outputs of the steps"):
+    with pytest.raises(TypeError, match="outputs to the steps"):
         for_each([1], body, outputs=desk / "x")
     with pytest.raises(hf.StepFailedError, match=r"\.outputs\("):
         by_run(memory, returns)
