@@ -152,7 +152,7 @@ def test_looking_into_an_empty_file_leaves_it_empty(cli: Cli, tmp_path: Path) ->
     path.touch()
     done = cli("runs", "--store", str(path))
     assert done.code == Exit.NOT_FOUND
-    assert f"holdfast saved nothing in {path}; name one with --store" in done.err
+    assert f"holdfast saved nothing in {path}; name a store with --store" in done.err
     assert path.stat().st_size == 0
     assert list(tmp_path.glob("empty.db*")) == [path]
 

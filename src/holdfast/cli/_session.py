@@ -307,7 +307,7 @@ def _refuse_other_directory(path: Path | None, cp: SyncCheckpointer) -> None:
 
 def _no_store(where: Path | str, near: Path | None = None) -> NotFoundError:
     where = where.absolute() if isinstance(where, Path) else where
-    lead = "name one with --store, or save something first"
+    lead = "name a store with --store, or save something first"
     if near is not None:
         lead = f"did you mean --store {shlex.quote(str(near))}?"
     said = f"there is no store at {where}"

@@ -76,10 +76,11 @@ def command(
 
     A run under way is listed as `orphaned`, not as `running`, if its process is dead or has left
     it, and as `answered` if it waited for an answer that it has now: `holdfast recover` resumes
-    both, and so do workers. A run whose child run was answered stays `paused`: --children lists that. A run whose newest entry is not what was written is shown as `damaged`.
-    CONTINUES says when workers continue a run that was submitted, sleeps or waits for an answer
-    until a deadline. With --json, all of them, one object per line; `status` is then the recorded
-    status, beside `holder`, `orphaned`, `answered`, `due` and `damage`.
+    both, and so do workers. A run that waits for a child run stays `paused` when the child is
+    answered: --children lists the child. A run whose newest entry is not what was written is shown
+    as `damaged`. CONTINUES says when workers continue a run that was submitted, sleeps or waits for
+    an answer until a deadline. With --json, all of them, one object per line; `status` is then the
+    recorded status, beside `holder`, `orphaned`, `answered`, `due` and `damage`.
     """
     now = datetime.now(UTC)
     where: dict[str, Any] = {
