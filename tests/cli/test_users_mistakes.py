@@ -220,10 +220,10 @@ def test_an_extra_that_is_missing_is_the_callers_to_install(
 
 
 def test_who_gives_an_address_of_this_machine_as_host_is_told_of_bind(cli: Cli) -> None:
-    for address in ("0.0.0.0", "localhost", "::1"):
+    for address in ("0.0.0.0", "::", "localhost", "::1"):
         done = cli("ui", "--host", address)
         assert done.code == Exit.USAGE
-        assert f"to listen at {address}: --bind {address}" in done.err
+        assert f"to listen at {address}: --bind {address}; to check claims there" in done.err
 
 
 def test_doctor_names_the_store_in_its_advice(cli: Cli) -> None:

@@ -72,11 +72,7 @@ def command(
     from holdfast.web.site import Settings, Site
 
     session.bind(owner)
-    for host in () if allowed.private_addresses else allowed.hosts:
-        if host == "0.0.0.0" or is_loopback(host):  # noqa: S104 - no claim can be checked there
-            raise click.UsageError(
-                f"--host names where claims may be checked; to listen at {host}: --bind {host}"
-            )
+    _refuse_hosts_meant_for_bind(allowed)
     known = _tokens(tokens)
     if not known and not is_loopback(bind):
         raise click.UsageError(
@@ -105,6 +101,18 @@ def command(
         ready = partial(_say_where, session, address, allow_writes, opens)
         with listening:
             serve(Site(cp, session.where, settings), listening, ready)
+
+
+def _refuse_hosts_meant_for_bind(allowed: Allowed) -> None:
+    """Raise for addresses of this machine: --host is easily taken for --bind."""
+    from holdfast.web.server import is_loopback
+
+    for host in () if allowed.private_addresses else allowed.hosts:
+        if host in ("0.0.0.0", "::") or is_loopback(host):  # noqa: S104 - it is refused
+            raise click.UsageError(
+                f"--host names where claims may be checked; to listen at {host}: --bind {host}; "
+                "to check claims there: --private-addresses"
+            )
 
 
 def check_installed() -> None:
