@@ -406,8 +406,9 @@ async def test_a_request_to_pause_that_comes_as_the_run_stops_for_something_else
 @pytest.mark.parametrize("dies", [False, True], ids=["the holder pauses", "the holder dies first"])
 @in_loop
 async def test_who_waits_for_a_run_that_is_asked_to_pause_does_not_continue_it(
-    path: Path, dies: bool
+    path: Path, dies: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "holdfast")
     go_on = path.with_name("go on")
     program = f"from {__name__} import *; hold({str(path)!r}, {str(go_on)!r})"
     with forks.start("-c", program) as holder:
@@ -417,7 +418,7 @@ async def test_who_waits_for_a_run_that_is_asked_to_pause_does_not_continue_it(
                 asyncio.create_task(engine.run(held(str(go_on)), run_id=RUN, resume=True)),
                 asyncio.create_task(engine.resume(RUN, flow=held, wait=True)),
             ]
-            await asyncio.sleep(0.2)  # they have looked
+            await asyncio.to_thread(wait_until, lambda: caplog.text.count("waiting for it") == 2)
             await engine.pause(RUN)
             if dies:
                 holder.kill()
