@@ -266,6 +266,23 @@ def test_show_lists_the_items_of_a_step_by_their_numbers(cli: Cli, cp: hf.SyncCh
     listed = [line.split()[0] for line in out.splitlines() if line.startswith("counts[")][1:]
     assert listed == [f"counts[{n}]" for n in range(12)]
     assert cli("show", "r", "--step", "counts[3]").out.count("counts[") == 1, "only what was asked"
+    assert cli("show", "r", "--step", "counts[3]", "--json").json["rounds"] == 12
+
+
+def test_show_takes_an_item_within_another_step_by_its_key(
+    cli: Cli, cp: hf.SyncCheckpointer
+) -> None:
+    async def inner() -> list[int]:
+        return await for_each([1, 2], abs, name="sizes")
+
+    @workflow
+    async def outer() -> None:
+        await parallel(inner())
+
+    hf.Engine(cp.store).run_sync(outer(), run_id="r")
+    out = cli("show", "r", "--step", "inner/sizes[1]").out
+    assert "sizes[1]" in out
+    assert "sizes[0]" not in out
 
 
 def test_of_the_items_of_a_step_the_one_that_failed_is_shown(

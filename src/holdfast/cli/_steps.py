@@ -9,6 +9,7 @@ from holdfast.cli._outcome import draw_trace
 from holdfast.views import words
 from holdfast.views.outcome import lines_of
 from holdfast.views.step_detail import Detail, Tried
+from holdfast.views.steps import Execution
 
 _LINES: Final = 20
 _COLORS: Final = {"completed": "green", "failed": "red", "cut off": "magenta"}
@@ -17,8 +18,8 @@ _LOG: Final = 10  # outputs that are shown
 _NUMBERS: Final = re.compile("([0-9]+)")
 
 
-def draw_step(detail: Detail, *, full: bool) -> None:
-    """Its attempts with their errors, its output and its result."""
+def draw_step(detail: Detail, rounds: Sequence[Execution], *, full: bool) -> None:
+    """Its attempts with their errors, its output and its result, and these of its rounds."""
     one = detail.execution
     line = _show.cell(one.name, "bold").add("  ").add(one.status, _COLORS.get(one.status, "yellow"))
     if one.took is not None:
@@ -48,13 +49,13 @@ def draw_step(detail: Detail, *, full: bool) -> None:
     if detail.answer is not None:
         _show.say("answer", "bold")
         _show.print_laid_out(detail.answer.value, most=None if full else _LINES)
-    if len(detail.rounds) > 1:
-        _draw_rounds(detail, full=full)
+    if len(rounds) > 1:
+        _draw_rounds(rounds, full=full)
 
 
-def _draw_rounds(detail: Detail, *, full: bool) -> None:
+def _draw_rounds(given: Sequence[Execution], *, full: bool) -> None:
     """Each time that the step was executed, in a loop or for an item; of many, problems first."""
-    rounds = sorted(detail.rounds, key=lambda one: _by_number(one.name))
+    rounds = sorted(given, key=lambda one: _by_number(one.name))
     if len(rounds) > _ROUNDS and not full:
         rounds.sort(key=lambda one: not one.is_problem)
     shown = rounds if full else rounds[:_ROUNDS]

@@ -69,9 +69,9 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
         if step is not None:
             at = None if where is None else _seq_of(where)
             detail = detail_of(cp, info, named_steps(cp, info), step, at)
-            if detail.execution.name == step != detail.execution.group:  # one item, or one round
-                detail = detail._replace(rounds=[o for o in detail.rounds if o.name == step])
-            session.show(detail.document(), lambda: draw_step(detail, full=full))
+            one = detail.execution
+            rounds = [o for o in detail.rounds if step == one.group or o.key == one.key]
+            session.show(detail.document(), lambda: draw_step(detail, rounds, full=full))
             if detail.damage:
                 raise FailedError(_show.clean(detail.damage))
             return

@@ -226,7 +226,12 @@ def run_timeline(
         damage=maybe(TEXT),
         cut=FLAG,
     ),
-    number("at", "The seq of one of its executions, instead of the last.", least=0, most=MOST_SEQ),
+    number(
+        "at",
+        "The seq of one of its executions, instead of an item that failed, or the last.",
+        least=0,
+        most=MOST_SEQ,
+    ),
 )
 def run_step(call: Call, run: RunInfo, step: str, at: int | None) -> dict[str, Any]:
     """Show what one step did: its attempts with tracebacks, its output and its result.
