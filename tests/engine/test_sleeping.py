@@ -334,6 +334,48 @@ def test_a_child_run_that_sleeps_beside_a_long_step_continues_when_it_is_due(
     assert told == ["the child woke up", "the long step ended"]
 
 
+@pytest.mark.parametrize("deep", [False, True], ids=["a child", "a child of it"])
+def test_a_child_run_that_asks_beside_a_long_step_continues_when_it_is_answered(
+    engine: hf.Engine, deep: bool
+) -> None:
+    told, over = list[str](), asyncio.Event()
+
+    @step
+    async def answered() -> None:
+        told.append("answered")
+        over.set()
+
+    @step
+    async def long() -> None:
+        await over.wait()
+        told.append("the long step ended")
+
+    @workflow
+    async def asking() -> None:
+        await ask("Go?", returns=bool)
+        await answered()
+
+    @workflow
+    async def between() -> None:
+        await asking()
+
+    @workflow
+    async def parent() -> None:
+        await parallel(long(), between() if deep else asking())
+
+    async def main() -> None:
+        handle = await engine.submit(parent(), run_id="r")
+        worker = asyncio.create_task(engine.work(parent, until_idle=True))
+        while not (asked := [question async for question in engine.questions()]):
+            await asyncio.sleep(0.01)
+        await engine.answer(asked[0].run_id, True)
+        await asyncio.wait_for(worker, 60)
+        assert await handle.status() == hf.Status.COMPLETED
+
+    asyncio.run(main())
+    assert told == ["answered", "the long step ended"]
+
+
 def test_a_child_run_sleeps_on_and_is_left_when_the_long_step_beside_it_ends(
     engine: hf.Engine, clock: FakeClock
 ) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.checkpoint import to_micros
 from holdfast.engine import events as ev
 from holdfast.engine.executors import ExecutorBrokeError
+from holdfast.engine.holding.observing import standing
 from holdfast.engine.holding.presence import Ending
 from holdfast.engine.program import Task
 from holdfast.engine.retry import Retry
@@ -34,10 +36,12 @@ from holdfast.errors import (
     StoreError,
     VerificationError,
 )
+from holdfast.operations.children import family
 
 if TYPE_CHECKING:
     from holdfast.engine.run.loop import Run
     from holdfast.engine.run.resumption import Resumption
+    from holdfast.kernel.core import Core
 
 _new: Final = tuple.__new__  # at half the price of a constructor: every step makes one
 _ENDED: Final = (RunCancelledError, RunTimeoutError)
@@ -110,6 +114,7 @@ class Steps:
                 return self._collect(over)
             if not self._running or self.idle_until() is not None:
                 return []
+            self._rest_if_only_asking()
             assert self._run.loop is not None, "it is executed"
             self._bell = self._run.loop.create_future()
             try:
@@ -119,15 +124,28 @@ class Steps:
 
     def idle_until(self) -> int | None:
         """When the run continues, if all its tasks wait, and for so long that a worker leaves it."""
+        return self._idle_until(self._running.values())
+
+    def _idle_until(self, tasks: Collection[Task]) -> int | None:
         run = self._run
-        if not run.options.in_worker or not self._running or self._interruption.wakes:
+        if not run.options.in_worker or not tasks or self._interruption.wakes:
             return None
         waiting = self.resting.until
-        if any(task.key not in waiting or task.abandoned for task in self._running.values()):
+        if any(task.key not in waiting or task.abandoned for task in tasks):
             return None
-        due = min(waiting[task.key] for task in self._running.values())
+        due = min(waiting[task.key] for task in tasks)
         left = (due - run.core.journals.clock.now()) / 1e6
         return due if left > LEAVE_AFTER else None
+
+    def _rest_if_only_asking(self) -> None:
+        """Let the run pause if its child runs wait for answers, and nothing else is to be done."""
+        asking = self.resting.asking
+        if not asking:
+            return
+        others = [task for task in self._running.values() if task.key not in asking]
+        if not others or self._idle_until(others) is not None:
+            for rest in asking.values():
+                rest.set()
 
     def _collect(self, over: list[asyncio.Task[Finished | None]]) -> list[Finished]:
         """Their outcomes. One that ends the run must not take the others' results along.
@@ -168,7 +186,8 @@ class Steps:
         """
         self._interruption.ask(only_waiting=only_waiting)
         for spawned, task in self._running.items():
-            if task.key in self.resting.until or (task.child is None and not only_waiting):
+            waits = task.key in self.resting.until or task.key in self.resting.asking
+            if waits or (task.child is None and not only_waiting):
                 spawned.cancel()
         waits_here = not self._running and bool(self.resting.until)
         if waits_here or not only_waiting:
@@ -278,7 +297,7 @@ class Steps:
         run, retry, key = self._run, task.policy.retry, task.key
         failures = self._failed.get(key, 0)
         attempt = 1 + self.deaths + failures + self._cut_short.get(key, 0)
-        began, tries = perf_counter(), 0
+        began, tries, heard = perf_counter(), 0, set[bytes]()
         since = began  # of this attempt
         if self.deaths and self._hopeless(task):
             error = given_up(run.run_id, task, self.deaths, attempt - 1)
@@ -321,7 +340,7 @@ class Steps:
                     await run.hear()
                 due = None if waits.until is None else to_micros(waits.until)
                 asks = waits.run_id if waits.questions else waits.child
-                if due is not None and asks is None and not here and await self._until(task, due):
+                if not here and await self._until(task, due, asks, heard):
                     continue
                 spent = _since(began, since)
                 return Finished(task, asks, None, *spent, attempt, paused=True, until=due)
@@ -358,15 +377,25 @@ class Steps:
             self._announce(task, attempt)
             self.ring()
 
-    async def _until(self, task: Task, due: int) -> bool:
-        """Wait until a child run that paused is due. The worker may leave the run meanwhile.
+    async def _until(
+        self, task: Task, due: int | None, asks: str | None, heard: set[bytes]
+    ) -> bool:
+        """Wait until a child run that paused is due, or answered. The run may pause meanwhile.
 
         Returns False if it stays paused: the run stops. One that is to be cancelled is due at once.
+        `heard` has the answers that it was continued for.
         """
+        if due is None and asks is None:
+            return False  # somebody paused it
         self.attempts.under_way.pop(task.key, None)
         self._due.add(task.key)
         try:
-            if await self.resting.for_child(task.key, due):
+            if asks is not None:
+                core, child = self._run.core, str(task.child_id)
+                answered = partial(_answered, core, child, due, heard)
+                if await self.resting.for_answer(task.key, answered):
+                    return True
+            elif due is not None and await self.resting.for_child(task.key, due):
                 return True
             if self._run.wanted != "cancel":
                 return False
@@ -379,6 +408,19 @@ class Steps:
         assert own is not None, "it is executed beside others"
         own.uncancel()
         return True
+
+
+def _answered(core: Core, child: str, due: int | None, heard: set[bytes]) -> bool:
+    """Whether a child run that paused may go on: it or one of its own was answered, or is due.
+
+    Blocks. The answers are added to those that were `heard`.
+    """
+    found = {
+        head.digest for head in family(core, child) if standing(core, head, bury=False).answered
+    }
+    news = found - heard
+    heard |= found
+    return bool(news) or (due is not None and due <= core.journals.clock.now())
 
 
 def _since(began: float, again: float) -> tuple[float, float]:

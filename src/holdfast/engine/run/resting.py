@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 from holdfast.engine import events as ev
 from holdfast.engine.program import Task
 from holdfast.engine.run.failures import describe, message_of, type_name
 from holdfast.engine.run.interruption import Interruption
 from holdfast.engine.timers import Sleep, until
+from holdfast.errors import HoldfastError
 from holdfast.kernel.draft import Draft
 from holdfast.model import Kind, Status
 
 if TYPE_CHECKING:
     from holdfast.engine.run.loop import Run
+
+_LOOK: Final = 1.0  # seconds between two looks whether a child run was answered
 
 
 class Resting:
@@ -26,6 +30,7 @@ class Resting:
         self._interruption = interruption
         self.due = dict(due)  # when steps are to continue, as recorded by a holder before
         self.until: dict[str, int] = {}  # the steps that wait now, and until when
+        self.asking: dict[str, asyncio.Event] = {}  # steps whose child runs wait for answers
         self._may_begin = asyncio.Event()
         self._may_begin.set()
 
@@ -72,6 +77,31 @@ class Resting:
     async def for_child(self, key: str, due: int) -> bool:
         """Wait until the child run of a step is due, which recorded when that is."""
         return await self._wait(key, due, here=False)
+
+    async def for_answer(self, key: str, answered: Callable[[], bool]) -> bool:
+        """Wait until the child run of a step may go on: it was answered, or its deadline passed.
+
+        False also if there is nothing else to do for the run meanwhile: it is to pause.
+        """
+        if self._interruption.wakes:
+            return False
+        self.asking[key] = rest = asyncio.Event()
+        self._run.steps.ring()
+        try:
+            while not rest.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK):
+                        await rest.wait()
+                with suppress(HoldfastError):  # an outage: it is looked again
+                    if not rest.is_set() and await self._run.hold.off_loop(answered):
+                        return True
+        except asyncio.CancelledError:
+            if self._interruption.was_ours(here=False, waiting=True):
+                return False
+            raise
+        finally:
+            del self.asking[key]
+        return False
 
     async def _saved(self, note: Draft, here: bool, *, urgent: bool = False) -> bool:
         """Save when the step is to continue; False if the step was interrupted meanwhile."""
