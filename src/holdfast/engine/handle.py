@@ -54,6 +54,7 @@ class RunHandle(Generic[R_co]):
             result: R_co = yield from self._engine.outcome(self.id).__await__()
         else:
             done = asyncio.wrap_future(self._started.done)
+            done.add_done_callback(_retrieve)  # who waits may have given up
             result = yield from asyncio.shield(done).__await__()
         return result
 
@@ -98,6 +99,11 @@ class RunHandle(Generic[R_co]):
 
     def __repr__(self) -> str:
         return f"<run {self.id!r}{f' of {self.flow!r}' if self.flow else ''}>"
+
+
+def _retrieve(done: asyncio.Future[Any]) -> None:
+    if not done.cancelled():
+        done.exception()
 
 
 class Started:
