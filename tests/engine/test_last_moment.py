@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -84,6 +85,13 @@ async def asked() -> bool:
 @workflow
 async def asked_alone() -> bool:
     return await ask("Go?", returns=bool, name="go")
+
+
+@workflow
+async def asked_later(path: str) -> bool:
+    await wait_for(path)
+    yes: bool = await ask("Go?", returns=bool, name="go")
+    return yes
 
 
 @step
@@ -401,6 +409,53 @@ async def test_a_request_to_pause_that_comes_as_the_run_stops_for_something_else
         await engine.work(flow, until_idle=True)
         assert await handle.status() == hf.Status.PAUSED
         assert await engine.resume(RUN) == (3 if flow is parent_of_nap else True)
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["during a step", "just before the question"])
+@in_loop
+async def test_a_request_to_pause_is_heard_though_the_run_stops_for_a_question(
+    path: Path, monkeypatch: pytest.MonkeyPatch, last: bool
+) -> None:
+    go_on, append, asked = path.with_name("go on"), SQLiteStore.append, threading.Event()
+
+    def meddled(
+        self: SQLiteStore, entries: Sequence[Entry], behind: Behind = ANY_HEAD
+    ) -> list[bool]:
+        if last and not asked.is_set() and any(entry.kind == "question" for entry in entries):
+            asked.set()
+            command = ("-m", "holdfast", "pause", RUN, "--store", str(path))
+            forks.run(*command, check=True, capture_output=True)
+        return append(self, entries, behind)
+
+    monkeypatch.setattr(SQLiteStore, "append", meddled)
+    async with hf.Engine(path) as engine:
+        handle = await engine.submit(asked_later(str(go_on)), run_id=RUN)
+        worker = asyncio.create_task(engine.work(asked_later, until_idle=True))
+        if not last:
+            await asyncio.to_thread(wait_until, lambda: "claim" in kinds(path))
+            await engine.pause(RUN)
+        go_on.touch()
+        await worker
+        await engine.answer(RUN, True)
+        await engine.work(asked_later, until_idle=True)
+        assert await handle.status() == hf.Status.PAUSED
+        assert await engine.submit_resume(RUN)
+        await engine.work(asked_later, until_idle=True)
+        assert await handle is True
+
+
+@in_loop
+async def test_a_request_to_pause_is_taken_back_before_a_worker_gets_to_it(
+    path: Path, before_the_pause: Meddle
+) -> None:
+    before_the_pause("pause", RUN)
+    async with hf.Engine(path) as engine:
+        handle = await engine.submit(asked(), run_id=RUN)
+        await engine.work(asked, until_idle=True)
+        await engine.answer(RUN, True)
+        assert await engine.submit_resume(RUN)
+        await engine.work(asked, until_idle=True)
+        assert await handle is True
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["the holder pauses", "the holder dies first"])

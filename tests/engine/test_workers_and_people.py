@@ -427,3 +427,35 @@ def test_a_graph_sleeps_each_time_it_comes_around(engine: hf.Engine, clock: Fake
 
     asyncio.run(main())
     assert calls == ["0", "3600", "7200"]
+
+
+@pytest.mark.parametrize("how", ["answered", "paused"])
+def test_a_run_is_continued_whose_child_run_was_answered_or_paused(
+    engine: hf.Engine, how: str
+) -> None:
+    @step
+    async def pauses() -> None:
+        if how == "paused":
+            await engine.pause("r//child")
+
+    @workflow
+    async def child() -> int:
+        await pauses()
+        return 1 if how == "paused" else await ask("How many?", returns=int)
+
+    @workflow
+    async def parent() -> int:
+        return await child()
+
+    async def main() -> None:
+        async with engine:
+            await engine.submit(parent(), run_id="r")
+            await engine.work(parent, until_idle=True)
+            assert await engine.status("r") == hf.Status.PAUSED
+            if how == "answered":
+                await engine.answer("r//child", 1)
+            assert await engine.submit_resume("r") == (how == "paused")
+            await engine.work(parent, until_idle=True)
+            assert await engine.outcome("r") == 1
+
+    asyncio.run(main())

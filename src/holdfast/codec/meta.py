@@ -253,6 +253,7 @@ class Meta:
     epoch = Key(int, 0)  # the seq of the rollback after which steps are executed anew
     anew = Key(bool, False)  # of a rollback: the whole run is executed again
     expired = Key(bool, False)  # of an answer: nobody gave one in time
+    again = Key(bool, False)  # of a claim: by the holder itself, which had just stopped the run
     parent = Key(str, None)  # RUN@STEP that a child run is
     parent_term = Key(int, None)  # of a child's opening or claim: the claim of its parent's holder
     parent_birth = Key(str, None)  # of a child run: the birth id of the run it is a part of

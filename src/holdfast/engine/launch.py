@@ -189,6 +189,8 @@ async def _take_over(
     claimed = await claim(core, make, run_id, inputs, options, ours)
     if child_of is not None:
         await child_of.confirm()
+    if claimed.history.asked_to_resume:
+        options = options.but(unasked=False)  # its child runs are to go on, too
     program = claimed.program
     mine = {**program.flow.stamp, **ours.facts}
     hold = Hold(core, claimed.last, presence, lease, mine, blocking=options.blocking)

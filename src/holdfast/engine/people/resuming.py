@@ -8,10 +8,10 @@ from holdfast.codec.meta import DUE, Meta, dump_meta
 from holdfast.engine.holding.observing import refuse_if_held
 from holdfast.engine.people.inbox import questions
 from holdfast.engine.people.requests import continuable
-from holdfast.engine.resume.activity import due_of
+from holdfast.engine.resume.activity import child_answered, due_of
+from holdfast.engine.resume.history import History
 from holdfast.engine.resume.stops import (
     RESUME,
-    pause_requested,
     resume_requested,
     waits_by_itself,
 )
@@ -20,7 +20,7 @@ from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.draft import Draft
 from holdfast.model import Entry, Kind, Status, check_id
-from holdfast.operations.children import root_of
+from holdfast.operations.children import family, root_of
 from holdfast.operations.saving import said_by
 
 
@@ -81,7 +81,12 @@ def _is_for_workers(core: Core, head: Entry) -> bool:
     """Whether workers continue the run already. Raises if they can't. Blocks."""
     if head.status == Status.RUNNING:
         refuse_if_held(core, head)
-        return not pause_requested(core, head)
+    if head.status in (Status.RUNNING, Status.PAUSED) and head.flow is not None:
+        asked_to_pause = History(core, head.run, whole=False).asked_to_pause
+        if asked_to_pause is not None:
+            return False  # that is taken back
+    if head.status == Status.RUNNING:
+        return True
     if head.status == Status.SUBMITTED or resume_requested(core, head) is not None:
         return True
     if head.status == Status.PAUSED and waits_by_itself(core, head):
@@ -90,6 +95,11 @@ def _is_for_workers(core: Core, head: Entry) -> bool:
             return True
         asked = tuple(one.key for one in questions(core, head.run))
         if not asked and due is None:
+            if child_answered(core, head.run):
+                return True
+            below = [one for one in family(core, head.run) if one.run != head.run]
+            if not any(questions(core, one.run) for one in below):
+                return False  # somebody paused a child run of it
             advice = "a child run of it waits for an answer: give that"
             raise RunActiveError(head.run, head.status, advice=advice)
         raise RunPausedError(head.run, asked, due)

@@ -12,6 +12,7 @@ from holdfast.engine.resume.stops import TIMER, resume_requested
 from holdfast.heads import OF_STEPS
 from holdfast.kernel.core import Core
 from holdfast.model import Status
+from holdfast.operations.children import family
 
 
 class Activity(NamedTuple):
@@ -35,11 +36,21 @@ def is_for_workers(core: Core, run_id: str) -> bool:
     if resume_requested(core, head) is not None:
         return True
     if head.status == Status.PAUSED:
-        return Meta(head).due is not None and Meta(head).waits_for in (TIMER, "child")
-    if head.status == Status.RUNNING:
+        if Meta(head).waits_for not in (TIMER, "child"):
+            return False
+        if Meta(head).due is not None:
+            return True
+        if not child_answered(core, run_id):
+            return False
+    if head.status in (Status.RUNNING, Status.PAUSED):
         opening = core.journals.opening(run_id)
         return opening is not None and opening.status == Status.SUBMITTED
     return head.status == Status.SUBMITTED
+
+
+def child_answered(core: Core, run_id: str) -> bool:
+    """Whether a child run of a run was answered, and not continued since. Blocks."""
+    return any(standing(core, head, bury=False).answered for head in family(core, run_id))
 
 
 def activity_of(core: Core, run: RunInfo) -> Activity:

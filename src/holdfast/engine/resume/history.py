@@ -207,6 +207,12 @@ class History:
         return head.kind == Kind.QUESTION or self.meta(head).waits_for == "questions"
 
     @property
+    def asked_to_resume(self) -> bool:
+        """Whether somebody asked workers to continue the run since it stopped."""
+        since = (entry for entry in self.telling if entry.seq > self.head.term)
+        return last_to_resume(since) is not None
+
+    @property
     def is_for_workers(self) -> bool:
         """Whether workers may continue the run as it is, rather than people alone.
 
@@ -214,7 +220,7 @@ class History:
         What failed, was forked or paused by somebody stays so, until one asks for a resume. May
         block.
         """
-        if last_to_resume(e for e in self.telling if e.seq > self.head.term) is not None:
+        if self.asked_to_resume:
             return True
         if self.wanted() == "cancel" or self.head.status in (Status.SUBMITTED, Status.RUNNING):
             return True
@@ -345,8 +351,8 @@ class History:
         if self.ending:
             return None
         for entry in reversed((*reversed(self._requests), *self.telling)):
-            if entry.kind == Kind.QUESTION:
-                continue
+            if entry.kind == Kind.QUESTION or (entry.kind == Kind.CLAIM and self.meta(entry).again):
+                continue  # its holder went on, to stop as it was asked to
             if entry.kind == Kind.PAUSE and self.meta(entry).waits_for in WAITS:
                 continue
             if entry.kind == Kind.CLAIM or entry.status != Status.RUNNING or asks_to_resume(entry):

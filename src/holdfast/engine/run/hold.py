@@ -155,7 +155,7 @@ class Hold:
 
     async def claim_again(self) -> None:
         """Continue a run that this process has just stopped, unless another one has claimed it."""
-        facts = dump_meta({**self._facts, "why": "released"})
+        facts = dump_meta({**self._facts, "why": "released", "again": True})
         draft = Draft(Kind.CLAIM.value, Status.RUNNING.value, meta=facts)
         self.term = (await self.append([draft]))[-1].seq
 

@@ -235,6 +235,8 @@ class Run(Telling):
                     raise  # the flow changed, for example: nothing is recorded about that
                 return await self._end_with(error)
             tasks = ready.tasks
+            if self.hold.absorbed:
+                self.listen()  # who is asked to pause does not pause for a question
             if ready.records or ready.skipped or ready.changed:
                 await self._note_decisions(ready)
             if self.hold.absorbed:
@@ -329,7 +331,8 @@ class Run(Telling):
             return
         await self.take_up()
         asked = [record for record in ready.records if record.kind == Kind.QUESTION]
-        stops = bool(asked) and not ready.tasks and not self.steps.running  # nothing else to do
+        busy = ready.tasks or self.steps.running or self.wanted is not None
+        stops = bool(asked) and not busy  # nothing else to do
         for record in asked:
             self.waits.add_question(record, self.core.journals.clock.now())
             record.meta = {**record.meta, "questions": len(self.program.questions())}
