@@ -91,3 +91,20 @@ def test_the_archive_of_a_whole_run_is_private(tmp_path: Path) -> None:
         cp.apply_retention()
     (file,) = (tmp_path / "archive").iterdir()
     assert mode(file) == 0o600
+
+
+@pytest.mark.parametrize("kind", ["pipe", "directory", "standard output"])
+def test_what_is_no_regular_file_is_not_replaced_by_one(
+    cp: hf.SyncCheckpointer, tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "it"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "directory":
+        path.mkdir()
+    else:
+        path.symlink_to("/proc/self/fd/1")  # as /dev/stdout is
+    before = path.lstat()
+    with pytest.raises(OSError, match="only a regular file can be replaced"):
+        cp.export_runs(["run"], path)
+    assert (path.lstat().st_mode, path.lstat().st_ino) == (before.st_mode, before.st_ino)

@@ -5,6 +5,7 @@ A file that is there already keeps its mode, whoever may read it then.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -22,8 +23,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A new file to write to, which takes the place of `path` if all went well, durably.
 
     It is in a directory of its own, which nobody else can enter, whatever a library makes there.
+    Raises `OSError` for what is no regular file: a file would take the place of /dev/stdout.
     """
     target = Path(path).absolute()
+    _check_place(target)
     scratch = target.with_name(f".{new_id()}")
     partial = scratch / target.name
     try:
@@ -45,6 +48,14 @@ def open_to_append(path: Path) -> BinaryIO:
     """The file, to write at its end."""
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     return os.fdopen(os.open(path, flags, 0o600), "ab")
+
+
+def _check_place(target: Path) -> None:
+    """Raise `OSError` for a device, a pipe and /dev/stdout, also if that leads to a file."""
+    link = target.parent / os.readlink(target) if target.is_symlink() else target
+    is_open = any(os.path.realpath(one.parent).startswith("/proc/") for one in (target, link))
+    if is_open or (target.exists() and not target.is_file()):
+        raise OSError(errno.EINVAL, "only a regular file can be replaced", os.fspath(target))
 
 
 def _mode_for(target: Path) -> int:
