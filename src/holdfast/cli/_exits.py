@@ -46,7 +46,8 @@ _CODES = (  # the first that fits
     (Exit.REFUSED, (errors.RunTakenError, errors.BoundOwnerError, RefusedError)),
     (Exit.REFUSED, (errors.HistoryRewoundError,)),
     (Exit.UNAVAILABLE, (errors.AnchorError,)),
-    (Exit.UNAVAILABLE, (errors.KeyFileError, errors.StoreError, OSError)),
+    (Exit.UNAVAILABLE, (errors.KeyFileError, errors.KeyMissingError, errors.WrongKeyError)),
+    (Exit.UNAVAILABLE, (errors.StoreError, OSError)),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import keyword
+import os
 import sys
 from typing import Any, Final
 
@@ -198,6 +199,10 @@ class Commands(click.Group):
 @click.version_option(package_name="holdfast", message="holdfast %(version)s")
 def holdfast() -> None:
     """List, execute, check, move and delete the runs in a holdfast store."""
+    # Who closed a stream, as cron jobs do, does not want to see it; descriptors 1 and 2 stay free.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - as long as the process
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115
     # What a pipe or a file can't encode must not end a command.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

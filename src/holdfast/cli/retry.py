@@ -66,6 +66,8 @@ def command(
     flow is needed. Claims are checked as by `holdfast resume`. Exits with 1 if one fails again, or
     if its flow is unknown.
     """
+    if runs and (of or since or error):
+        raise click.UsageError("--of, --since and --error choose among all runs: name none")
     with session.opened() as cp:
         found = _named(session, cp, runs) if runs else _all(cp, of, since, error)
         source = continuing.source_of(cp, found[0].info.run_id) if len(runs) == 1 else None

@@ -225,7 +225,8 @@ def _draw_timeline(moments: Sequence[Moment], count: int, gaps: Gaps) -> None:
 
 def _row(moment: Moment, longest: float) -> tuple[Any, ...]:
     took = "" if moment.took is None else words.span(moment.took)
-    bar = "━" * max(1, round(_BAR * moment.took / longest)) if moment.took and longest else ""
+    part = moment.took / longest if moment.took and longest else 0.0
+    bar = "━" * max(1, round(_BAR * part)) if 0 < part <= 1 else ""  # not of a damaged entry's inf
     told = str(note(moment))
     if not moment.current and not is_void(moment):
         told = f"left behind {told}".strip()

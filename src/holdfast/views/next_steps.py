@@ -11,7 +11,7 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec.meta import Meta
 from holdfast.engine.people.inbox import questions
 from holdfast.engine.resume.activity import is_for_workers
-from holdfast.engine.resume.stops import resume_requested
+from holdfast.engine.resume.stops import cancel_requested, resume_requested
 from holdfast.errors import CheckpointCorruptedError, HoldfastError, KeyMissingError
 from holdfast.model import Kind, Status
 from holdfast.operations.verifying import Integrity
@@ -42,6 +42,8 @@ def next_for(
         return back
     if info.flow is None or info.flow == threads.FLOW:
         return None
+    if info.status == Status.PAUSED and _is_to_cancel(cp, info):
+        return _again(commands, cp, info, "it was asked to cancel, and is to undo its steps;")
     if info.status == Status.PAUSED and not facts.get("answered"):
         return _paused(commands, cp, info, facts)
     waits = info.status != Status.RUNNING or facts.get("orphaned") or facts.get("answered")
@@ -81,6 +83,14 @@ def _rolled_back(commands: Commands, cp: SyncCheckpointer, info: RunInfo) -> Adv
         submit = commands.line("resume", info.run_id, "--submit")
         return Advice(f"{why} have a worker continue it:", submit)
     return _again(commands, cp, info, why)
+
+
+def _is_to_cancel(cp: SyncCheckpointer, info: RunInfo) -> bool:
+    try:
+        head = cp.core.journals.head(info.run_id)
+        return head is not None and cancel_requested(cp.core, head)
+    except (CheckpointCorruptedError, KeyMissingError):  # nobody can tell
+        return False
 
 
 def _is_for_workers(cp: SyncCheckpointer, run_id: str) -> bool:

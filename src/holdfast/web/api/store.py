@@ -50,7 +50,8 @@ def tally(
     """
     end = datetime.now(UTC) if until is None else until
     begin = since.replace(minute=0, second=0, microsecond=0)
-    last = min(end, begin + timedelta(hours=limit))
+    most = timedelta(hours=limit)
+    last = end if end - begin <= most else begin + most
     following = call.url(since=last.isoformat(), until=end.isoformat()) if last < end else None
     return {"hours": totals.hours(call.site.cp, begin, last, flow), "next": following}
 

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.checkpoint import Checkpoint, RunInfo
 from holdfast.errors import CheckpointNotFoundError, HoldfastError
-from holdfast.model import Kind
+from holdfast.model import OF_CHILD, Kind
 from holdfast.operations.forking import SAME
 from holdfast.views import continuing, threads
 from holdfast.views.pruning import why_kept
@@ -104,7 +104,8 @@ def _show_fork(site: Site, info: RunInfo, given: Fields) -> dict[str, Any]:
     state = None if info.flow == threads.FLOW else editable(source)
     if state is not None and "state" in given:
         state = state._replace(text=given["state"])
-    name = given.get("new_id") or f"{info.run_id[:80].rstrip('/')}-{_letters(5)}"
+    begin = info.run_id.replace(OF_CHILD, "/")[:80].rstrip("/")  # only child runs have OF_CHILD
+    name = given.get("new_id") or f"{begin}-{_letters(5)}"
     place = f"--at={source.seq}"
     return {
         "source": source,
