@@ -6,6 +6,7 @@ import importlib
 import keyword
 import os
 import sys
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -199,10 +200,10 @@ class Commands(click.Group):
 @click.version_option(package_name="holdfast", message="holdfast %(version)s")
 def holdfast() -> None:
     """List, execute, check, move and delete the runs in a holdfast store."""
-    # Who closed a stream, as cron jobs do, does not want to see it; descriptors 1 and 2 stay free.
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - as long as the process
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
-    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115
+    nothing = Path(os.devnull)  # for streams that the caller closed
+    sys.stdout = sys.stdout or nothing.open("w")
+    sys.stderr = sys.stderr or nothing.open("w")
+    sys.stdin = sys.stdin or nothing.open()
     # What a pipe or a file can't encode must not end a command.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

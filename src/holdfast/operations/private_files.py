@@ -52,7 +52,7 @@ def open_to_append(path: Path) -> BinaryIO:
 
 def _check_place(target: Path) -> None:
     """Raise `OSError` for a device, a pipe and /dev/stdout, also if that leads to a file."""
-    link = target.parent / os.readlink(target) if target.is_symlink() else target
+    link = target.parent / target.readlink() if target.is_symlink() else target
     is_open = any(os.path.realpath(one.parent).startswith("/proc/") for one in (target, link))
     if is_open or (target.exists() and not target.is_file()):
         raise OSError(errno.EINVAL, "only a regular file can be replaced", os.fspath(target))
