@@ -396,7 +396,21 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(cli: Cli) -> None:
         Path("go").touch()
         _, err = worker.communicate()
     assert worker.returncode == Exit.INTERRUPTED
-    assert err == "interrupted; continue with: holdfast resume slow --flow=jobs:slow\n"
+    assert err.endswith("interrupted; continue with: holdfast resume slow --flow=jobs:slow\n")
+    assert " released" in cli("show", "slow").out
+    assert cli("resume", "slow", "--flow", "jobs:slow").json == "go"
+
+
+def test_ctrl_c_ends_a_step_that_does_not_end_when_it_comes_again(cli: Cli) -> None:
+    with at_work(cli) as worker:
+        worker.send_signal(signal.SIGINT)
+        assert worker.stderr is not None
+        assert worker.stderr.readline().endswith("; Ctrl-C again ends it at once\n")
+        worker.send_signal(signal.SIGINT)
+        _, err = worker.communicate()
+    assert worker.returncode == Exit.INTERRUPTED
+    assert err.endswith("interrupted; continue with: holdfast resume slow --flow=jobs:slow\n")
+    Path("go").touch()
     assert cli("resume", "slow", "--flow", "jobs:slow").json == "go"
 
 

@@ -469,6 +469,24 @@ async def test_a_run_is_not_released_while_a_thread_is_about_to_begin_its_step(
 
 
 @in_loop
+async def test_an_engine_that_is_closed_releases_a_run_whose_step_can_not_be_stopped(
+    url: str,
+) -> None:
+    BEGUN["a"].clear()
+    MAY_END["a"].clear()
+    async with hf.Engine(url) as engine:
+        run = asyncio.create_task(engine.run(inner("a"), run_id="r"))
+        assert await asyncio.to_thread(BEGUN["a"].wait, 60)
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+        threading.Timer(0.2, MAY_END["a"].set).start()
+    with hf.SyncCheckpointer(url) as cp:
+        head = cp.core.journals.head("r")
+        assert head is not None
+        assert head.kind == Kind.RELEASE
+
+
+@in_loop
 async def test_a_run_that_ctrl_c_ended_does_not_count_as_crashed(url: str) -> None:
     worker = Stuck(url, lines=3)
     with bounded(worker.process):

@@ -3,10 +3,12 @@
 import asyncio
 import json
 import logging
+import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, Unpack
+from typing import Final, NoReturn, Unpack
 
 import click
 
@@ -37,6 +39,8 @@ from holdfast.views.outcome import failure_from
 from holdfast.views.values import plain
 
 _TRACE: Final = 24  # lines of a traceback: the last ones
+_PATIENCE: Final = 0.5  # seconds after Ctrl-C
+_WAITS: Final = "waiting 10 s for the step under way; Ctrl-C again ends it at once"
 
 Streaming = Callable[[Engine], Stream]
 
@@ -48,7 +52,8 @@ def execute(
 
     `again` is the command that continues it, by `name`: resume or retry; `allowed` is what its
     claims may be about. With `--json`, events and result are JSON lines on standard output. Exits
-    with 1 if the run fails or is cancelled, and with 5 if it pauses.
+    with 1 if the run fails or is cancelled, and with 5 if it pauses. Ctrl-C waits a while for a
+    step that can't be stopped, and ends it with the process then, or when it comes again.
     """
     printer = EventPrinter(session, run_id, again)
     try:
@@ -56,8 +61,18 @@ def execute(
             asyncio.run(_stream(session, streaming, printer, allowed))
     except KeyboardInterrupt:
         _show.say(f"interrupted; continue with: {again()}", err=True)
-        raise SystemExit(Exit.INTERRUPTED) from None
+        _exit_at_once(Exit.INTERRUPTED)
     raise SystemExit(printer.exit)
+
+
+def _exit_at_once(code: Exit) -> NoReturn:
+    """Exit, without waiting for threads: a step that can't be stopped may be in one."""
+    others = set(threading.enumerate()) - {threading.current_thread()}
+    if all(thread.daemon for thread in others):
+        raise SystemExit(code)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def follow(
@@ -100,9 +115,15 @@ async def _stream(
             streaming(engine) as stream,
         ):
             core = engine.checkpointer.core
-            async for event in stream:
-                failed |= isinstance(event, RunFailed) and event.run_id == printer.run_id
-                printer.print(event, core)
+            try:
+                async for event in stream:
+                    failed |= isinstance(event, RunFailed) and event.run_id == printer.run_id
+                    printer.print(event, core)
+            except asyncio.CancelledError:
+                asyncio.get_running_loop().call_later(
+                    _PATIENCE, partial(_show.say, _WAITS, err=True)
+                )
+                raise
     except Exception:
         if not failed or click.get_current_context().meta.get("holdfast.debug"):
             raise

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from itertools import islice
 from queue import Empty, SimpleQueue
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import ref
 
@@ -36,7 +37,8 @@ log = logger()
 
 _UNKNOWN: Final = (StoreError, CheckpointSaveError, LeaseLostError)
 """After these, what was to be appended may be there."""
-_AT_CLOSE: Final = 10.0  # seconds, to write what is owed before a store is closed
+_AT_CLOSE: Final = 10.0  # seconds, to write what is owed before a store is closed, and for steps
+_MOMENT: Final = 0.01  # seconds, between two looks whether a step has ended
 _SOON: Final = 0.2  # seconds, until a run that is about to end is looked at again
 _TOLD: Final = 100  # characters of a step's name, or of what it says of its progress
 _PATIENCE: Final = 1.0  # seconds, to write a release, or for a cancelled step to end
@@ -357,12 +359,34 @@ class Presence:
         self._bell.put(None)
 
     def part_from(self, core: Core) -> None:
-        """The core is about to be closed: write what is owed, and give the slot back. Blocks."""
+        """The core is about to be closed: write what is owed, and give the slot back. Blocks.
+
+        Steps in other threads are waited for, as far as they can't be stopped, or stop just now.
+        """
+        until = monotonic() + _AT_CLOSE
+        while monotonic() < until and any(map(self._ends_elsewhere, self._write_owed(core))):
+            sleep(_MOMENT)
         with self._slot:
             self._releases.write(core, _AT_CLOSE)
             self._release(core)
             self._cores = tuple(each for each in self._cores if each() not in (None, core))
         self._bell.put(None)
+
+    def _write_owed(self, core: Core) -> list[str]:
+        """Write what is owed to runs of a core; returns those that can't be released yet. Blocks."""
+        with self._slot:
+            return self._releases.write(core, _AT_CLOSE)
+
+    def _ends_elsewhere(self, run_id: str) -> bool:
+        """Whether what is left of a run may end while this thread waits."""
+        run, ours = self._runs.get(run_id), asyncio._get_running_loop()  # noqa: SLF001
+        loops = [] if run is None else [run.loop]
+        for one in tuple(self._ending.get(run_id, ())):
+            if isinstance(one, asyncio.Task):
+                loops.append(None if one.done() else one.get_loop())
+            elif not one.done():
+                return True
+        return any(loop not in (None, ours) and loop.is_running() for loop in loops)
 
     def end(self) -> None:
         """The process ends. Blocks."""

@@ -50,8 +50,11 @@ class Releases:
         """Whether some are not written yet."""
         return not self._owed.empty()
 
-    def write(self, core: Core, within: float) -> None:
-        """Write them, as far as possible in so many seconds. Blocks."""
+    def write(self, core: Core, within: float) -> list[str]:
+        """Write them, as far as possible in so many seconds. Blocks.
+
+        Returns the runs of this core that are left to be written.
+        """
         again: list[_Owed] = []
         clock = core.journals.clock
         deadline = clock.monotonic() + within
@@ -62,6 +65,7 @@ class Releases:
                     again.append(owed)
         for owed in again:
             self._owed.put(owed)
+        return [owed.run for owed in again if owed.core() is core]
 
     def _written(self, owed: _Owed) -> bool:
         """Write that a run is free, if it is still ours; False if that is to be tried again."""
