@@ -754,4 +754,6 @@ def test_errors_name_options_of_the_command_and_no_arguments_of_the_library(cli:
     with at_work(cli):
         refused = cli("resume", "slow", "--flow", "jobs:slow")
         assert refused.code == Exit.REFUSED
-        assert "or resume it with --take-over: that process then stops" in refused.err
+        assert (
+            "or resume it with --take-over: that process then records nothing more" in refused.err
+        )

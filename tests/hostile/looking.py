@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import holdfast as hf
 from holdfast.manager import CheckpointManager
@@ -16,6 +17,8 @@ from holdfast.views.step_detail import choose, detail_of
 from holdfast.views.step_graph import graph_of
 from holdfast.views.step_groups import groups_of
 from holdfast.views.step_reading import steps_of
+
+_PATIENCE: Final = 0.5  # seconds, with a run that seems to wait
 
 Look = Callable[[hf.SyncCheckpointer, str, Path], object]
 
@@ -89,7 +92,8 @@ def _asked(cp: hf.SyncCheckpointer, run_id: str, place: Path) -> None:
         async with hf.Engine(cp.store) as engine:
             async for _ in engine.questions():
                 pass
-            await engine.get(run_id)
+            with suppress(TimeoutError):  # forged as submitted, it waits for a worker
+                await asyncio.wait_for(engine.get(run_id), _PATIENCE)
 
     asyncio.run(ask())
 

@@ -212,8 +212,8 @@ class RunActiveError(CheckpointError):
         if self.holder:
             host, _, pid = self.holder.rpartition(":")
             advice = self.advice or (
-                "wait for it, or resume it with take_over=True: that process then stops, and its "
-                "step runs again"
+                "wait for it, or resume it with take_over=True: that process then records nothing "
+                "more, and its step runs again"
             )
             return f"run {self.run_id!r} is being executed by process {pid} on {host}; {advice}"
         if self.status == "failed":
