@@ -95,6 +95,15 @@ def slow(path: str) -> Generator[Any, Any, Any]:
     return waited
 
 
+@workflow("stuck")
+def stuck(path: str) -> Generator[Any, Any, Any]:
+    def wait() -> str:
+        hf.current_step().emit("begun")
+        return wait_for(path)
+
+    return (yield step("wait").python(wait))
+
+
 @workflow("nap")
 async def nap(seconds: float) -> str:
     await hf.sleep(seconds)

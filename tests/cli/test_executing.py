@@ -288,9 +288,9 @@ def test_a_run_is_paused_and_cancelled_from_outside(cli: Cli, cp: hf.SyncCheckpo
 
 
 @contextmanager
-def at_work(cli: Cli) -> Iterator[forks.Process]:
+def at_work(cli: Cli, flow: str = "slow") -> Iterator[forks.Process]:
     """A worker in another process, in the middle of a step that ends when a file named go is there."""
-    arguments = ["run", "jobs:slow", "-i", "path=go", "--run-id", "slow", "--json"]
+    arguments = ["run", f"jobs:{flow}", "-i", "path=go", "--run-id", flow, "--json"]
     worker = forks.start(
         "-m", "holdfast", *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -402,16 +402,18 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(cli: Cli) -> None:
 
 
 def test_ctrl_c_ends_a_step_that_does_not_end_when_it_comes_again(cli: Cli) -> None:
-    with at_work(cli) as worker:
+    with at_work(cli, "stuck") as worker:
+        assert worker.stdout is not None
+        assert json.loads(worker.stdout.readline())["event"] == "StepOutput", "it is in the step"
         worker.send_signal(signal.SIGINT)
         assert worker.stderr is not None
         assert worker.stderr.readline().endswith("; Ctrl-C again ends it at once\n")
         worker.send_signal(signal.SIGINT)
         _, err = worker.communicate()
     assert worker.returncode == Exit.INTERRUPTED
-    assert err.endswith("interrupted; continue with: holdfast resume slow --flow=jobs:slow\n")
+    assert err == "interrupted; continue with: holdfast resume stuck --flow=jobs:stuck\n"
     Path("go").touch()
-    assert cli("resume", "slow", "--flow", "jobs:slow").json == "go"
+    assert cli("resume", "stuck", "--flow", "jobs:stuck").json == "go"
 
 
 def test_a_pipeline_is_run_and_is_a_thread_of_its_own(cli: Cli, cp: hf.SyncCheckpointer) -> None:
