@@ -160,6 +160,21 @@ async def test_a_run_that_was_asked_to_pause_before_its_process_died_stays_pause
 
 
 @in_loop
+async def test_who_takes_over_a_run_that_was_asked_to_pause_learns_that_it_is_paused(
+    url: str,
+) -> None:
+    died = Stuck(url)
+    async with hf.Engine(url) as engine:
+        await engine.pause("r0")
+        died.kill()
+        with pytest.raises(hf.RunPausedError):
+            await engine._launcher.resume(
+                engine.checkpointer.core, "r0", slow, {"wait": False}, in_worker=True
+            )
+        assert await engine.status("r0") == hf.Status.PAUSED
+
+
+@in_loop
 async def test_a_run_that_was_asked_to_pause_can_be_asked_to_go_on_before_anybody_sees_it(
     url: str,
 ) -> None:

@@ -261,8 +261,6 @@ class Launcher:
                     await core.off_loop(partial(_look_again, core, flow, run_id))
                 return await launch.resume(core, flow.program, run_id, inputs, how, make_run)
             except RunFinishedError as over:
-                if waited and over.status == Status.PAUSED:
-                    continue  # its holder died before it could pause: that was done now
                 if over.status != Status.COMPLETED or (inputs is None and not waited):
                     raise
             except RunActiveError as active:

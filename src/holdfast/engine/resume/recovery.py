@@ -24,7 +24,6 @@ from holdfast.errors import (
     HoldfastError,
     RunActiveError,
     RunFinishedError,
-    RunPausedError,
 )
 from holdfast.kernel.core import Core
 from holdfast.kernel.reader import all_listed
@@ -126,12 +125,8 @@ async def recover(
         async with places:
             try:
                 came[orphan.run_id] = await launch.execute(await prepare(orphan.run_id))
-            except RunFinishedError as over:
-                if over.status != Status.PAUSED:
-                    return  # another process was faster
-                came[orphan.run_id] = RunPausedError(orphan.run_id)  # it was asked to pause
-            except RunActiveError:
-                return
+            except (RunActiveError, RunFinishedError):
+                return  # another process was faster
             except Exception as error:
                 came[orphan.run_id] = error
             if progress is not None:

@@ -14,7 +14,7 @@ from holdfast.engine.holding.lease import Holder
 from holdfast.engine.holding.observing import Why, refuse_if_held, standing
 from holdfast.engine.inputs import comparable_hash, differences
 from holdfast.engine.options import Options
-from holdfast.engine.people import deadlines, requests
+from holdfast.engine.people import deadlines, inbox, requests
 from holdfast.engine.program import Program
 from holdfast.engine.resume import trust
 from holdfast.engine.resume.history import History
@@ -30,6 +30,7 @@ from holdfast.errors import (
     RunActiveError,
     RunCancelledError,
     RunFinishedError,
+    RunPausedError,
     StoreUnavailableError,
     VerificationError,
 )
@@ -160,7 +161,8 @@ async def _consider(
             )
             if await drive(core, append_at(core, run_id, head.seq, [pause]), options) is None:
                 return _Todo(look_again=True)
-            raise RunFinishedError(run_id, Status.PAUSED)  # until somebody resumes it
+            asking = await look(core, partial(inbox.questions, core, run_id), options)
+            raise RunPausedError(run_id, tuple(question.key for question in asking))
     waits = history.still_waits
     if waits and options.in_worker:
         return _Todo(wait=True)  # workers look at many

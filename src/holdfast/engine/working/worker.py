@@ -313,7 +313,8 @@ class Worker:
             ready = await self._launcher.resume(
                 self._core, one.run_id, None, {"wait": False}, in_worker=True
             )
-        except (RunActiveError, RunFinishedError):  # another was faster, or it was asked to pause
+        except (RunActiveError, RunFinishedError, RunPausedError):
+            # Another was faster, or the run was asked to pause.
             self._backoff.put_off(one.run_id, _LONGEST_WHILE_ACTIVE)
             return
         except (Exception, SystemExit) as error:
