@@ -241,7 +241,7 @@ class Engine(Controls):
                 core,
                 [flow.name for flow in flows] or self._launcher.flows.names,
                 partial(
-                    self._launcher.resume, core, flow=None, given={"wait": False}, unasked=True
+                    self._launcher.resume, core, flow=None, given={"wait": False}, heeds_pause=True
                 ),
                 wait=wait,
                 at_once=at_once,

@@ -190,7 +190,7 @@ async def _take_over(
     if child_of is not None:
         await child_of.confirm()
     if claimed.history.asked_to_resume:
-        options = options.but(unasked=False)  # its child runs are to go on, too
+        options = options.but(heeds_pause=False)  # its child runs are to go on, too
     program = claimed.program
     mine = {**program.flow.stamp, **ours.facts}
     hold = Hold(core, claimed.last, presence, lease, mine, blocking=options.blocking)

@@ -149,7 +149,7 @@ class Launcher:
         *,
         listening: bool = False,
         in_worker: bool = False,
-        unasked: bool = False,
+        heeds_pause: bool = False,
     ) -> Prepared | Recorded:
         """Resume a run, from another point or with another state if wanted."""
         if isinstance(run_id, Call):
@@ -168,7 +168,7 @@ class Launcher:
             self.flows.add(as_flow(flow))
         said: dict[str, Any] = {"wait": False, **self._defaults, **given}
         how = self.options(flow, cast("RunOptions", said), listening=listening)
-        how = how.but(in_worker=in_worker, unasked=unasked or in_worker)
+        how = how.but(in_worker=in_worker, heeds_pause=heeds_pause or in_worker)
         wanted = Wanted(**{name: said[name] for name in Wanted._fields if name in said})
         if wanted != Wanted():
             wanted.check()
@@ -267,7 +267,7 @@ class Launcher:
                 if not may_wait():
                     raise
                 waiting.tell(active)
-                waited, how = True, how.but(unasked=True)
+                waited, how = True, how.but(heeds_pause=True)
                 await waiting.sleep(core)
                 continue
             try:  # outside of `except`: its errors must not show RunFinishedError first

@@ -122,7 +122,7 @@ class Options:
     durability: Durability | None = None  # None: as the checkpointer says
     fatal: bool | None = None  # whether a failed save stops the run; None: as the checkpointer says
     blocking: bool = False  # this run has the event loop to itself: steps and commits may block it
-    unasked: bool = False  # a request to pause comes first: for workers, `recover` and who waited
+    heeds_pause: bool = False  # a run that was asked to pause is paused, not continued
     in_worker: bool = False  # it is left while it waits for long, and must not end the process
     listening: bool = False  # someone looks at the events
     quiet: bool = False  # no events about checkpoints: the store is not the caller's

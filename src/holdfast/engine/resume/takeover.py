@@ -155,7 +155,7 @@ async def _consider(
             await drive(core, requests.apply_deadlines(core, run_id), options)
             return _Todo(look_again=True)
         asked = history.asked_to_pause
-        if asked is not None and options.unasked:
+        if asked is not None and options.heeds_pause:
             pause = Draft(
                 Kind.PAUSE.value, Status.PAUSED.value, step=head.step, meta=meta_text(asked)
             )
