@@ -99,7 +99,7 @@ def test_what_is_asked_of_a_run_while_a_worker_is_leaving_it_is_done(
         async with hf.Engine(url) as engine:
 
             async def late(run: Any, facts: dict[str, Any]) -> None:
-                if facts["reason"] == "timer":
+                if facts.get("reason") == "timer":
                     await getattr(engine, action)("r")
                     await asyncio.sleep(0)
                 await real(run, facts)

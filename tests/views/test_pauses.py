@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.codec.meta import Meta
+from holdfast.model import Kind
 from holdfast.views.pauses import Pause, pause_of
 from holdfast.workflow import ask, step, workflow
 
@@ -76,6 +78,28 @@ def test_a_run_that_its_process_paused_says_who_asked_for_it(
     with pytest.raises(hf.RunPausedError):
         engine.run_sync(two(), run_id="w")
     assert why(tmp_path, "w") == "paused by bob"
+
+
+def test_every_pause_that_somebody_asked_for_is_recorded_in_the_same_way(
+    engine: hf.Engine, tmp_path: Path
+) -> None:
+    @workflow("three")
+    def three() -> Generator[Any, Any, Any]:
+        yield step("first").python(lambda: engine.pause_sync("w", by="bob"))
+        yield step("second").python(lambda: 2)
+        return (yield ask("well?"))
+
+    with pytest.raises(hf.RunPausedError):
+        engine.run_sync(three(), run_id="w")
+    assert why(tmp_path, "w") == "paused by bob"
+    with pytest.raises(hf.RunPausedError):
+        engine.resume_sync("w")
+    engine.pause_sync("w")
+    assert why(tmp_path, "w") == "was paused", "not by bob, who did that before"
+    with hf.SyncCheckpointer(tmp_path / "runs.db") as cp:
+        pauses = [Meta(e) for e in cp.core.journals.trail("w") if e.kind == Kind.PAUSE]
+    assert [pause.action for pause in pauses] == ["pause", "pause"]
+    assert [pause.waits_for for pause in pauses] == [None, None]
 
 
 def test_a_run_that_sleeps_says_until_when() -> None:

@@ -286,7 +286,10 @@ class Meta:
 
     @property
     def waits_for(self) -> str | None:
-        """Of a pause: what the run waits for by itself; None if somebody asked it to pause."""
+        """Of a pause: what the run waits for by itself, or the "timeout" or "cancel" that stopped it.
+
+        None if somebody asked it to pause.
+        """
         return None if self.action is not None else self.reason
 
     @property

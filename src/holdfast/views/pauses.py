@@ -60,11 +60,9 @@ def _told(cp: SyncCheckpointer, run: RunInfo, entry: Entry) -> Pause:
     meta = Meta(entry)
     until = None if meta.due is None else to_datetime(meta.due)
     if meta.action is not None:
-        return Pause("person", meta.by, meta.reason or "")
+        asked = meta if meta.by or meta.reason else _request(cp, entry) or meta
+        return Pause("person", asked.by, asked.reason or "")
     match meta.reason:
-        case "pause":
-            asked = _request(cp, entry)
-            return Pause("person", asked.by, asked.reason or "") if asked else Pause("person")
         case stops.TIMER:
             return Pause("timer", until=until)
         case "timeout":
@@ -75,9 +73,15 @@ def _told(cp: SyncCheckpointer, run: RunInfo, entry: Entry) -> Pause:
 
 
 def _request(cp: SyncCheckpointer, pause: Entry) -> Meta | None:
-    """What the run was asked before it paused."""
+    """What its holder was asked before it paused the run; None if nobody held the run."""
     before = cp.core.journals.entries(pause.run, after=pause.seq, newest_first=True, damage=pass_by)
     for entry in islice(before, _LOOKED_AT):
         if entry.kind == Kind.REQUEST and Meta(entry).action == "pause":
             return Meta(entry)
+        if entry.kind == Kind.QUESTION or (entry.kind == Kind.CLAIM and Meta(entry).again):
+            continue  # its holder went on, to stop as it was asked to
+        if entry.kind == Kind.PAUSE and Meta(entry).waits_for in stops.WAITS:
+            continue
+        if entry.kind == Kind.CLAIM or entry.status != Status.RUNNING:
+            return None  # what was asked before is done
     return None

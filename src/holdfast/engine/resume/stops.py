@@ -61,4 +61,4 @@ def pause_requested(core: Core, head: Entry) -> bool:
     """Whether a run was asked to pause, and since then neither resumed nor asked to. Blocks."""
     since = core.journals.trail(head.run, start=head.term, bodies=False)
     asked = (Meta(e) for e in since if e.kind in (Kind.PAUSE, Kind.REQUEST))
-    return [meta.action or meta.reason for meta in asked][-1:] == ["pause"]
+    return [meta.action for meta in asked][-1:] == ["pause"]

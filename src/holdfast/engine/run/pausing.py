@@ -58,6 +58,8 @@ async def pause(run: Run) -> None:
     if not run.paused:
         waits = "questions" if questions and not run.waits.for_child else "child"
         facts: dict[str, Any] = {"reason": run.wanted or waits}
+        if run.wanted == "pause":
+            facts = {"action": run.wanted}
         await _record(run, facts if run.wanted else facts | run.waits.facts())
         if run.wanted == "cancel" or (run.wanted is None and run.answered()):
             return
