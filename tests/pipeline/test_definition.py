@@ -135,6 +135,16 @@ def test_a_pipeline_made_in_python_is_exported_by_the_names_of_what_it_runs() ->
                registry=allowed).run("hi")) == {"up": "HI", "it": "HI"}  # fmt: skip
 
 
+@pytest.mark.parametrize("wrong", [{"retyr": 3}, {"retry": 3, "type": "human_input"}])
+def test_a_key_that_is_not_known_is_reported_once(wrong: dict[str, Any]) -> None:
+    step = {"id": "a", "prompt": "Well?"} if "type" in wrong else {"id": "a", "function": "work"}
+    with pytest.raises(hf.InvalidFlowError) as refused:
+        Pipeline([{**step, **wrong}], line("a"), registry=REGISTRY)
+    (problem,) = refused.value.problems
+    assert problem.startswith("steps[0].ret")
+    assert "is not known here" in problem
+
+
 def test_what_has_no_name_can_not_be_exported() -> None:
     pipeline = Pipeline([{"id": "a", "function": lambda data: data}], line("a"))
     with pytest.raises(ValueError, match="register it"):

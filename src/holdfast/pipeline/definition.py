@@ -216,7 +216,8 @@ def _step(given: Any, registry: Registry, problems: Problems) -> Step | None:
         if not isinstance(paths, str | list) or not all(isinstance(path, str) for path in paths):
             problems.at(key).add(f"must be a path or a list of paths, not {shown(paths)}")
             return None
-    settings = {key: value for key, value in given.items() if key not in _NAMING}
+    known = {*_KEYS_OF[kind]} - {*_NAMING}
+    settings = {key: value for key, value in given.items() if key in known}
     try:
         if "fallback" in given:
             settings["fallback"] = _named(given, "fallback", registry)
