@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
 import holdfast as hf
 from holdfast.documents.maverick import StoreView
+from holdfast.operations.saving import fork
 from holdfast.workflow import ask, step, workflow
 from tests.workflow.support import Flow
 
@@ -52,8 +54,24 @@ def test_a_run_that_is_not_over_is_cleared_with_force(engine: hf.Engine) -> None
     with pytest.raises(hf.RunActiveError, match="pass force=True to delete it anyway"):
         asyncio.run(view.clear("r"))
     asyncio.run(view.clear("r", force=True))
-    with pytest.raises(hf.CheckpointNotFoundError, match="has no checkpoint"):
+    with pytest.raises(hf.CheckpointNotFoundError, match="there is no run 'r'"):
         engine.status_sync("r")
+
+
+def test_a_run_that_does_not_exist_is_told_from_one_without_a_checkpoint(
+    engine: hf.Engine,
+) -> None:
+    core = engine.checkpointer.core
+    wants = "^there is no run 'nope'; list the runs to see what there is$"
+    for use in (engine.resume_sync, partial(engine.answer_sync, value=7), engine.status_sync):
+        with pytest.raises(hf.CheckpointNotFoundError, match=wants) as missing:
+            use("nope")
+        assert (missing.value.run_id, missing.value.checkpoint_id) == ("nope", None)
+    with pytest.raises(hf.CheckpointNotFoundError, match=wants):
+        core.drive(fork(core, "nope", run_id="other"))
+    engine.submit_sync(asks(n=1), run_id="waits")
+    with pytest.raises(hf.CheckpointNotFoundError, match=r"^run 'waits' has no checkpoint yet;"):
+        core.drive(fork(core, "waits", run_id="other"))
 
 
 def test_a_step_without_a_function_gets_one(engine: hf.Engine) -> None:

@@ -205,7 +205,10 @@ def state_of(
         found = reading.load(core, name, seq=seq, step=None if verified else step, as_type=as_type)
         if found is not None:
             return found.state
-    raise CheckpointNotFoundError(str(run_id or f"of thread {thread_id!r}"))
+    if run_id is not None and step is None and not verified:
+        raise reading.missing_state(core, run_id)
+    which = "that verifies" if verified else "yet" if step is None else f"of step {step!r}"
+    raise CheckpointNotFoundError(run_id or f"of thread {thread_id!r}", which)
 
 
 def _verified(here: Run, run_id: str, step: str | None) -> int | None:

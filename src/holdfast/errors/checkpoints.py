@@ -54,14 +54,17 @@ class CheckpointLoadError(CheckpointError, OSError):
 
 
 class CheckpointNotFoundError(CheckpointError, LookupError):
-    """There is no such run, or no such checkpoint in it."""
+    """There is no such run, or, with a `checkpoint_id`, no such checkpoint in it.
+
+    Where no checkpoint was named, that says which was looked for: "yet", "of step 'load'".
+    """
 
     run_id: str
     checkpoint_id: str | None = None
 
     def __str__(self) -> str:
         if self.checkpoint_id is None:
-            return f"run {self.run_id!r} has no checkpoint; list the runs to see what there is"
+            return f"there is no run {self.run_id!r}; list the runs to see what there is"
         if not self.run_id:
             return f"there is no checkpoint {self.checkpoint_id!r}"
         return (

@@ -91,7 +91,7 @@ def require(
         return _require(core, journals.decode, run_id, seq, checkpoint_id, migrate)
     found = _found(core, run_id, checkpoint_id, seq, None)
     if found is None:
-        raise _missing(run_id, seq, checkpoint_id)
+        raise _missing(core, run_id, seq, checkpoint_id)
     entry, encoding = found
     journals.decoded(entry.run, entry.seq, encoding, as_data=True)  # what is wrong shows here
     return Checkpoint(entry, encoding, journals.decode_data if as_data else journals.decode)
@@ -137,9 +137,20 @@ def _found(
         return core.journals.undisturbed(run_id, find)
 
 
-def _missing(run_id: str, seq: int | None, checkpoint_id: str | None) -> CheckpointNotFoundError:
+def _missing(
+    core: Core, run_id: str, seq: int | None, checkpoint_id: str | None
+) -> CheckpointNotFoundError:
     wanted = checkpoint_id if seq is None else name_checkpoint(run_id, seq)
-    return CheckpointNotFoundError(run_id, wanted)
+    return (
+        missing_state(core, run_id) if wanted is None else CheckpointNotFoundError(run_id, wanted)
+    )
+
+
+def missing_state(core: Core, run_id: str) -> CheckpointNotFoundError:
+    """The error for a run that is not there, or has no checkpoint yet. Blocks."""
+    head = core.journals.head(run_id)
+    is_there = head is not None and head.status != Status.DELETED
+    return CheckpointNotFoundError(run_id, "yet" if is_there else None)
 
 
 def _require(
@@ -152,7 +163,7 @@ def _require(
 ) -> Checkpoint:
     checkpoint = _load(core, decode, run_id, checkpoint_id, seq, None, None, migrate)
     if checkpoint is None:
-        raise _missing(run_id, seq, checkpoint_id)
+        raise _missing(core, run_id, seq, checkpoint_id)
     return checkpoint
 
 

@@ -15,7 +15,7 @@ from holdfast.engine.holding import slots
 from holdfast.engine.holding.here import process_of
 from holdfast.engine.holding.slots import Beat
 from holdfast.engine.voting import rows
-from holdfast.errors import CheckpointNotFoundError, StoreError
+from holdfast.errors import StoreError
 from holdfast.evidence.trust.checking import Checker, Key
 from holdfast.evidence.trust.rule import BoundClaim, Standing
 from holdfast.evidence.trust.voting import Decision, Voter, decide
@@ -85,7 +85,7 @@ def checkpoint_at(core: Core, run_id: str, seq: int | None) -> Entry:
         return reading.require(core, run_id, seq, None).entry
     newest = next(iter(core.journals.branch(check_id("run_id", run_id))), None)
     if newest is None:
-        raise CheckpointNotFoundError(run_id)
+        raise reading.missing_state(core, run_id)
     return newest
 
 

@@ -32,7 +32,7 @@ def fork_thread(core: Core, run: str, thread: str, *, seq: int | None = None) ->
     found = next((e for e in branch if e.kind == Kind.CHECKPOINT and seq in (None, e.seq)), None)
     note = None if found is None else note_of(found)
     if found is None or not isinstance(note, CheckpointNote):
-        raise CheckpointNotFoundError(run, None if seq is None else checkpoint_id(run, seq))
+        raise CheckpointNotFoundError(run, "yet" if seq is None else checkpoint_id(run, seq))
     head = core.journals.checked_head(run_id(thread))
     if head is not None and not erases(head):
         raise RunExistsError(run_id(thread))
