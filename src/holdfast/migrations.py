@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
 from holdfast.codec import values
-from holdfast.codec.records import ADVICE
 from holdfast.errors import MigrationError, ReviveError, SerializeError, StateTooLargeError
 from holdfast.revealed import scrubbed
 
@@ -241,7 +240,7 @@ def whole(version: object) -> int:
 
 def misfit(error: ReviveError) -> str:
     """Where data does not have its type, and why."""
-    return f"{error.path}: {error.reason.removesuffix(ADVICE)}"
+    return f"{error.path}: {error.reason}"
 
 
 def version_of(version: object, migrations: Migrations | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import pickle
 import sys
 import threading
 from collections.abc import Callable
@@ -518,8 +519,12 @@ def test_of_several_who_open_the_same_run_at_once_one_executes_and_all_get_its_r
 
 def test_inputs_that_do_not_fit_leave_no_run_behind(engine: hf.Engine) -> None:
     wrong: Any = "three"
-    with pytest.raises(hf.ReviveError, match=r"inputs\.n"):
+    with pytest.raises(hf.ReviveError) as refused:
         engine.run_sync(doubled(wrong), run_id="r")
+    assert str(refused.value) == (
+        "inputs.n: expected int, found str; pass what the type hint asks for, or correct the hint"
+    )
+    assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
     assert engine.run_sync(doubled(3), run_id="r") == 6
 
 

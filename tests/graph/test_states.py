@@ -92,6 +92,15 @@ def test_a_model_refuses_what_does_not_fit_and_the_node_fails(cp: hf.SyncCheckpo
         run(chain(Model, lambda _: {"n": "many"}).run(Model(), store=cp, run_id="run"))
 
 
+def test_an_error_says_which_node_returned_what_is_no_state(cp: hf.SyncCheckpointer) -> None:
+    for state in (Model(), Person()):
+        app: Any = chain(type(state), lambda _: 7)
+        with pytest.raises(hf.StepFailedError, match="; node 'node0' returned it; return a state"):
+            run(app.run(state, store=cp, run_id=type(state).__name__))
+    with pytest.raises(hf.ReviveError, match=r"state: expected Person, found int$"):
+        app(7)
+
+
 def test_a_typed_dict_keeps_its_types_and_the_fields_that_a_node_leaves_out(
     cp: hf.SyncCheckpointer,
 ) -> None:

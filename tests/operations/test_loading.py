@@ -76,7 +76,9 @@ def test_the_state_comes_back_as_the_type_asked_for(cp: hf.SyncCheckpointer) -> 
     assert typed is not None
     assert plain.state["invoices"][1] == {"number": 2, "paid": True}
     assert typed.state == book
-    with pytest.raises(hf.ReviveError, match=r"state"):
+    with pytest.raises(
+        hf.ReviveError, match="expected list, found dict; correct the type, or load"
+    ):
         cp.load("run", as_type=list[int])
 
 

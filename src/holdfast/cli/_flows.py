@@ -17,7 +17,6 @@ from holdfast.cli._importing import importing
 from holdfast.cli._options import parse_pair
 from holdfast.cli._runs import find_run
 from holdfast.cli._session import Session
-from holdfast.codec.records import ADVICE
 from holdfast.engine.door import StoreLike
 from holdfast.engine.effects import Call
 from holdfast.engine.flow import Flow
@@ -195,7 +194,7 @@ def call_from(flow: Named, source: str, pairs: Sequence[str], document: str | No
             flow.flow.ready(call.inputs)  # have they the declared types?
         return call
     except ReviveError as error:
-        text = f"{error.path}: {error.reason.removesuffix(ADVICE)}"
+        text = f"{error.path}: {error.reason}"
         raise click.UsageError(_show.clean(text)) from error
     except (TypeError, ValueError) as error:
         raise click.UsageError(_show.clean(str(error))) from error

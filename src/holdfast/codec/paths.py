@@ -12,9 +12,10 @@ _PLAIN_KEYS: Final = frozenset({str, int, float, bool, bytes, type(None)})
 class Misplaced(Exception):  # noqa: N818 - never leaves the codec, which makes an error of it
     """Raised where a value is refused; on its way up it learns the steps that lead there."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, fits: bool = True) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.fits = fits  # whether it is of the type that was asked for, and wrong otherwise
         self._steps: list[str] = []
 
     def under(self, step: str) -> Misplaced:

@@ -7,7 +7,7 @@ import inspect
 import typing
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeVar, get_origin
+from typing import Any, NamedTuple, TypeVar, get_origin
 
 from holdfast.codec.fields import has_default, is_stored, stored_fields
 from holdfast.codec.paths import Misplaced, key_step
@@ -17,9 +17,6 @@ Convert = Callable[[Any], Any]
 
 Compile = Callable[[Any], Convert]
 """Makes the converter for a type hint."""
-
-ADVICE: Final = "; correct the type, or load without one and convert"
-"""What to do about stored data that does not fit a type."""
 
 
 class Ready(NamedTuple):
@@ -76,7 +73,7 @@ def is_made(kind: type, stored: type, data: object) -> bool:
 
 def misfit(expected: str, data: object) -> Misplaced:
     """The error for data of another type."""
-    return Misplaced(f"expected {expected}, found {type(data).__name__}{ADVICE}")
+    return Misplaced(f"expected {expected}, found {type(data).__name__}", fits=False)
 
 
 class Fields:
@@ -140,8 +137,7 @@ def _dataclass(kind: Any, types: Fields) -> Convert:
     def check(data: Any) -> None:
         for key in (key for key in data if key not in fields):
             raise Misplaced(
-                f"{kind.__name__} has no such field, and dropping it would lose data; "
-                "give the class this field, or load without a type and convert"
+                f"{kind.__name__} has no such field, and dropping it would lose data", fits=False
             ).under(key_step(key))
         for key in (key for key in needed if key not in data):
             raise Misplaced(

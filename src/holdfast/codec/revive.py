@@ -42,24 +42,28 @@ _AS_THEY_ARE: Final = frozenset({str, int, float, bool, bytes})
 
 
 @overload
-def revive(data: object, as_type: type[T], *, root: str = "state") -> T: ...
+def revive(data: object, as_type: type[T], *, root: str = "state", advice: str = "") -> T: ...
 @overload
-def revive(data: object, as_type: Any, *, root: str = "state") -> Any: ...
-def revive(data: object, as_type: Any, *, root: str = "state") -> Any:
+def revive(data: object, as_type: Any, *, root: str = "state", advice: str = "") -> Any: ...
+def revive(data: object, as_type: Any, *, root: str = "state", advice: str = "") -> Any:
     """Decoded data as an instance of `as_type`, at every level that its hints describe.
 
     Knows dataclasses, pydantic models, TypedDicts, NamedTuples, Enums (by value), the generic
     collections, unions, literals, aliases, subclasses of the plain types, and for the rest
     whether the data is an instance. In a union a member that fits exactly goes before one that
     merely accepts the data; then the first wins. An int is accepted where a float is asked for.
-    Raises `ReviveError` with the path from `root` to the first part that does not fit.
+    Raises `ReviveError` with the path from `root` to the first part that does not fit, and with
+    the `advice` of the caller, who knows where the data is from, if it is of another type.
     """
     if type(data) is as_type and as_type in _AS_THEY_ARE:
         return data
     try:
         return _converter(as_type)(data)
     except Misplaced as misplaced:
-        raise ReviveError(misplaced.path(root), misplaced.reason) from misplaced.__cause__
+        error = ReviveError(misplaced.path(root), misplaced.reason)
+        if not misplaced.fits:
+            error.advice = advice
+        raise error from misplaced.__cause__
     except RecursionError:
         raise ReviveError(root, "it is nested too deeply for the stack that is left") from None
 

@@ -102,7 +102,7 @@ class CheckpointData:
             if isinstance(given.get("step_results"), list):
                 given["step_results"] = tuple(given["step_results"])
             return revive(given, cls, root="checkpoint")
-        except ReviveError as error:  # the rest is advice for the author of the type
+        except ReviveError as error:  # behind it comes advice for the author of the type
             reason = f"{error.path}: {error.reason.partition('; ')[0]}"
         except ValueError as error:
             reason = f"checkpoint.saved_at: {error}"

@@ -163,17 +163,21 @@ class SerializeError(CheckpointError, TypeError):
 
 
 class ReviveError(CheckpointError, TypeError):
-    """Stored data does not fit the type the caller asked for. `path` says where."""
+    """Data does not fit the type the caller asked for. `path` says where."""
 
     path: str
     reason: str
+    advice: str = attribute("")  # what to do about it
+
+    def __str__(self) -> str:
+        advice = f"; {self.advice}" if self.advice else ""
+        return f"{self.path}: {self.reason}{advice}"
 
 
 class UnknownCodecError(ReviveError):
     """A value was stored by a codec that this process has not registered, or can't have."""
 
     codec: str
-    _text = "{path}: {reason}"
 
 
 class SecretMissingError(CheckpointError, LookupError):

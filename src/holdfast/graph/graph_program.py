@@ -5,16 +5,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from holdfast.codec.apart import LARGE
 from holdfast.codec.revive import revive
+from holdfast.engine.people.questions import ANSWERED
 from holdfast.engine.policy import PLAIN
 from holdfast.engine.program import Record, Stored, Task
 from holdfast.engine.walking.plan import Node, Plan
 from holdfast.engine.walking.program import Fork, Walk, WalkingProgram
 from holdfast.engine.walking.states import revived, updated
-from holdfast.errors import StoreRequiredError
+from holdfast.errors import ReviveError, StoreRequiredError
+
+_RETURNED: Final = "node {!r} returned it; return a state of the graph's type, or fields of one"
 
 
 class GraphProgram(WalkingProgram):
@@ -35,7 +38,11 @@ class GraphProgram(WalkingProgram):
         self._main.at_hand = inputs.revived(self._kind)  # raises before anything is recorded
 
     def revive(self, task: Task, stored: Stored) -> Any:
-        return stored.revived(self._kind)
+        try:
+            return stored.revived(self._kind)
+        except ReviveError as error:
+            error.advice = _RETURNED.format(task.name)
+            raise
 
     @property
     def result(self) -> Any:
@@ -91,9 +98,8 @@ class GraphProgram(WalkingProgram):
         route = plan.routes.get(name)
         if route is None:
             return list(plan.edges[name])
-        returned = route.fn(
-            revived(self.stored_form(recorded), self._kind)
-        )  # what the next node will be given
+        seen = revived(self.stored_form(recorded), self._kind, advice=_RETURNED.format(name))
+        returned = route.fn(seen)  # what the next node will be given
         targets = _names(name, returned, route.mapping)
         for target in targets:
             if not plan.is_place(target) or (
@@ -135,7 +141,7 @@ class GraphProgram(WalkingProgram):
             return (state.revived(self._kind),)
         value = copy.deepcopy(self.answered(key))
         if asking.returns is not None:
-            value = revive(value, asking.returns, root=f"answer to {key}")
+            value = revive(value, asking.returns, root=f"answer to {key}", advice=ANSWERED)
         return state.revived(self._kind), value
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from holdfast.codec.meta import Meta
 from holdfast.codec.revive import revive
@@ -13,6 +13,8 @@ from holdfast.migrations import FIRST, Migrations, Place, misfit
 from holdfast.model import Entry, Kind, checkpoint_id
 
 Decode = Callable[[bytes], Any]
+
+_ADVICE: Final = "correct the type, or load without one and convert"
 
 
 def state_version(entry: Entry) -> int | str:
@@ -28,7 +30,9 @@ def decoding(
 ) -> Decode:
     """What makes the caller's state of the bytes at an entry: data, migrated, of a type."""
     if migrate is None:
-        return decode if as_type is None else lambda data: revive(decode(data), as_type)
+        if as_type is None:
+            return decode
+        return lambda data: revive(decode(data), as_type, advice=_ADVICE)
     if not isinstance(migrate, Migrations):
         raise TypeError(f"migrate takes hf.Migrations(version=...), not {migrate!r}")
     return lambda data: migrated(core, entry, decode(data), as_type, migrate)

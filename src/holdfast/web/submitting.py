@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from holdfast.codec.records import ADVICE
 from holdfast.engine.effects import Call
 from holdfast.engine.flow import Flow
 from holdfast.engine.options import RunNames
@@ -71,7 +70,7 @@ def _call(flow: Flow[Any], inputs: Any) -> Call[Any]:
                 flow.ready(made.inputs)  # have they the declared types?
             return made
     except ReviveError as error:
-        reason = f"{error.path}: {error.reason.removesuffix(ADVICE)}"
+        reason = f"{error.path}: {error.reason}"
         raise InvalidFieldError("inputs", reason) from error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holdfast.codec.revive import revive
-from holdfast.engine.people.questions import FAIL
+from holdfast.engine.people.questions import ANSWERED, FAIL
 from holdfast.engine.program import Record
 from holdfast.errors import UnansweredError
 from holdfast.model import Kind
@@ -66,7 +66,7 @@ class Questions:
             return Outcome(error=UnansweredError(self._code.run_id, key))
         try:
             if effect.returns is not None:
-                value = revive(value, effect.returns, root=f"answer to {key}")
+                value = revive(value, effect.returns, root=f"answer to {key}", advice=ANSWERED)
         except Exception as error:  # noqa: BLE001 - the flow hears of it
             return Outcome(error=error)
         self._code.results[key] = value

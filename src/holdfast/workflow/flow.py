@@ -45,6 +45,8 @@ Flow = Generator[Any, Any, R]
 `Report`, also when it comes from the store."""
 
 
+_PASSED: Final = "pass what the type hint asks for, or correct the hint"
+_RETURNED: Final = "correct the type that the workflow says it returns, or what it returns"
 _SEVERAL: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -144,7 +146,9 @@ class Workflow(engine_flow.Flow[R_co], Generic[P, R_co]):
     def unpack(self, recorded: Any) -> R_co:
         """A recorded result with the declared type."""
         kind = self.result_type
-        result: R_co = recorded if kind is None else revive(recorded, kind, root="result")
+        result: R_co = (
+            recorded if kind is None else revive(recorded, kind, root="result", advice=_RETURNED)
+        )
         return result
 
     def go_back(
@@ -179,7 +183,9 @@ class Workflow(engine_flow.Flow[R_co], Generic[P, R_co]):
             several = self.signature.parameters[name].kind in _SEVERAL
             plain = several or name not in hints
             bound.arguments[name] = (
-                value if plain else revive(value, hints[name], root=f"inputs.{name}")
+                value
+                if plain
+                else revive(value, hints[name], root=f"inputs.{name}", advice=_PASSED)
             )
         call = partial(self.fn, *bound.args, **bound.kwargs)
         if inspect.isgeneratorfunction(self.fn) or inspect.iscoroutinefunction(self.fn):

@@ -20,6 +20,8 @@ OPTIONS_OF_NO_WORK: Final = (
 )
 """What is wrong with options of a for_each whose function makes steps."""
 
+_RETURNED: Final = "correct the type that it says it returns, or what it returns"
+
 
 def code_of(part: Any, key: str) -> Any:
     """What a fiber runs: the part's own generator or coroutine, or one for a single effect."""
@@ -85,13 +87,13 @@ def typed(step: Step[Any] | None, key: str, data: Any) -> Any:
     hint = step.result_hint
     if hint is None and step.call is not None:
         return step.call.flow.unpack(data)
-    return data if hint is None else revive(data, hint, root=f"result of {key}")
+    return data if hint is None else revive(data, hint, root=f"result of {key}", advice=_RETURNED)
 
 
 def item_result(body: Callable[..., Any], key: str, data: Any) -> Any:
     """What an `async def` without steps made of an item, with the type that it declares."""
     hint = hints_of(body).get("return")
-    return data if hint is None else revive(data, hint, root=f"result of {key}")
+    return data if hint is None else revive(data, hint, root=f"result of {key}", advice=_RETURNED)
 
 
 def given(value: Any) -> Generator[Any, Any, Any]:

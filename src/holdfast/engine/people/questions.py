@@ -41,6 +41,10 @@ class Approval:
     comment: str = ""
 
 
+ANSWERED: Final = "correct the type that the question asks for, then resume"
+"""What to do about an answer that does not have its type."""
+
+
 @dataclass(frozen=True, slots=True)
 class Inquiry:
     """A question before it is asked: everything but the run that asks it.

@@ -14,9 +14,9 @@ from holdfast.codec.revive import revive
 from holdfast.engine.program import stored_form as plain_form
 
 
-def revived(data: Any, kind: Any) -> Any:
-    """Plain data as a state of this type."""
-    return data if kind is dict or kind is Any else revive(data, kind)
+def revived(data: Any, kind: Any, *, advice: str = "") -> Any:
+    """Plain data as a state of this type. Raises `ReviveError`, with the advice."""
+    return data if kind is dict or kind is Any else revive(data, kind, advice=advice)
 
 
 def stored_form(state: Any, kind: Any) -> Any:
