@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -150,6 +151,35 @@ def test_an_answer_that_is_not_of_the_type_is_refused_and_the_question_stays_ope
         with pytest.raises(hf.InvalidAnswerError, match=words):
             engine.answer_sync("r", given)
         assert len(list(engine.questions_sync("r"))) == 1
+
+
+class Name(str):
+    __slots__ = ()
+
+
+class Plain:
+    pass
+
+
+@pytest.mark.parametrize("kind", [Plain, list[Plain], Plain | None, Path, Callable[[], int]])
+def test_a_type_that_no_answer_can_become_is_refused_when_it_is_asked_for(kind: Any) -> None:
+    for schema in (None, {"type": "object"}):
+        with pytest.raises(TypeError, match=r"^no answer can become a \w+: ask for a dataclass"):
+            inquiry_of("ask", "Which?", {"returns": kind, "schema": schema})
+
+
+@pytest.mark.parametrize("kind", [Any, object, Sequence[int], Hashable, Name, bytearray, complex])
+def test_any_type_that_an_answer_can_become_may_be_asked_for(kind: Any) -> None:
+    assert inquiry_of("ask", "Which?", {"returns": kind}).schema is not None
+
+
+def test_an_answer_for_a_subclass_of_a_plain_type_has_to_be_of_that_type() -> None:
+    with hf.Engine("memory://") as engine:
+        asks = _asked(engine, Name)
+        with pytest.raises(hf.InvalidAnswerError, match="must be of type string"):
+            engine.answer_sync("r", {"a": 1})
+        engine.answer_sync("r", "Ann")
+        assert engine.resume_sync("r", flow=asks) == ("Name", "'Ann'")
 
 
 def test_a_default_is_a_value_of_the_type() -> None:

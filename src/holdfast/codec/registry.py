@@ -21,7 +21,7 @@ from holdfast.extras import install_command
 T = TypeVar("T")
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_./:+-]{0,99}", re.ASCII)
-_NATIVE: Final = frozenset(
+NATIVE: Final = frozenset(
     [
         *(type(None), bool, int, float, str, bytes, bytearray, memoryview),
         *(list, dict, tuple, set, frozenset, object, type),
@@ -144,7 +144,7 @@ def register_codec(
         )
     if name.partition(".")[0] in _RESERVED:
         raise ValueError(f"names such as {name!r} are holdfast's own; use another, 'my.{name}'")
-    if kind in _NATIVE:
+    if kind in NATIVE:
         raise ValueError(f"{kind.__name__} is stored without a codec; register a type of your own")
     codec = Codec(name, kind, to_data, from_data, subclasses)
     with _lock:

@@ -32,6 +32,7 @@ from weakref import WeakKeyDictionary
 
 from holdfast.codec.paths import Misplaced, key_step
 from holdfast.codec.records import Convert, Fields, is_made, made, misfit, record, stored_names
+from holdfast.codec.registry import BY_TYPE, NATIVE, codec_for
 from holdfast.codec.secrets import Locked, Secret
 from holdfast.codec.values import decode, encode
 from holdfast.errors import ReviveError
@@ -141,6 +142,22 @@ _QUALIFIERS: Final = (
 )
 
 
+def can_be_revived(kind: type) -> bool:
+    """Whether `revive` can make instances of this class, or is given them: values that are stored."""
+    if issubclass(kind, (Secret, Enum, *_PLAIN)) or kind in _MADE_OF or codec_for(kind):
+        return True
+    if record(kind, (), _converter) or _collection(kind, ()) or _is_of_numpy(kind):
+        return True
+    try:
+        return any(issubclass(stored, kind) for stored in (*NATIVE, *BY_TYPE) if stored is not type)
+    except TypeError:  # a protocol that can't be asked
+        return False
+
+
+def _is_of_numpy(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "numpy"
+
+
 def _alias(hint: Any) -> Convert:
     """`type Tree = list[Tree]` names itself, so its meaning is looked up when it is needed."""
 
@@ -241,7 +258,7 @@ def _plain(kind: type) -> Convert:
     """Instances as they are; for a subclass of a plain type, made of its plain value."""
     accepted = (kind, *_ACCEPTED.get(kind, ()))
     bases = _MADE_OF.get(kind) or [
-        base for base in (int, float, str, bytes) if kind is not bool and issubclass(kind, base)
+        base for base in _PLAIN if kind is not bool and issubclass(kind, base)
     ]
 
     def convert(data: Any) -> Any:
@@ -284,6 +301,7 @@ def _refuse(reason: str) -> Convert:
     return convert
 
 
+_PLAIN: Final = (int, float, str, bytes)
 _BASES: Final = (list, tuple, set, frozenset, dict)
 _ABSTRACT: Final[dict[type, tuple[type, ...]]] = {
     abc.Sequence: (list, tuple),

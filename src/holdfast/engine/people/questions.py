@@ -133,11 +133,10 @@ def inquiry_of(verb: str, prompt: str, options: QuestionOptions, show: Any = Non
     """The question that these options of `verb` make. Raises `TypeError` and `ValueError`."""
     check_options(verb, options, QuestionOptions.__annotations__)
     returns, schema, choices = options.get("returns"), options.get("schema"), options.get("choices")
-    if schema is None:
-        schema = {} if returns is None else schema_of(returns)
+    of_type = {} if returns is None else schema_of(returns)  # raises for what no answer can be
     return Inquiry(
         prompt,
-        schema,
+        of_type if schema is None else schema,
         choices,
         options.get("assignees"),
         options.get("deadline"),

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
 from holdfast.codec.registry import registered
-from holdfast.codec.revive import unwrapped
+from holdfast.codec.revive import can_be_revived, unwrapped
 from holdfast.engine.people.forms import codec_form, form_of, named
 
 _SIMPLE: Final[dict[Any, dict[str, Any]]] = {
@@ -26,7 +26,10 @@ _SIMPLE: Final[dict[Any, dict[str, Any]]] = {
 
 
 def schema_of(kind: Any) -> dict[str, Any]:
-    """The JSON Schema of a type, as far as one describes it; an empty one allows anything."""
+    """The JSON Schema of a type, as far as one describes it; an empty one allows anything.
+
+    Raises `TypeError` for a class of which nothing that is stored can become an instance.
+    """
     defs: dict[str, Any] = {}
     return _whole(_part(kind, defs), defs)
 
@@ -83,7 +86,21 @@ def _part(kind: Any, defs: dict[str, Any], *within: Any) -> dict[str, Any]:
         return _named_tuple(kind, defs, within)
     if hasattr(kind, "__required_keys__"):
         return _object(kind, sorted(kind.__required_keys__), defs, within)
+    if kind is not Any and isinstance(origin or kind, type):
+        return _of_class(origin or kind)
     return {}
+
+
+def _of_class(kind: type) -> dict[str, Any]:
+    """The schema of any other class: of the plain type that it is a subclass of, if it is one."""
+    if not can_be_revived(kind):
+        raise TypeError(
+            f"no answer can become a {kind.__name__}: ask for a dataclass, a pydantic model, a "
+            "TypedDict, a NamedTuple, an Enum, or a plain type such as str, int or list[str], or "
+            "register a codec for it (holdfast.register_codec)"
+        )
+    base = next((base for base in (bool, int, float, str) if issubclass(kind, base)), None)
+    return {} if base is None else dict(_SIMPLE[base])
 
 
 def _members(
