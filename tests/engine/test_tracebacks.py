@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import gc
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import threading
 import traceback
 import weakref
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +144,60 @@ def test_ctrl_c_shows_the_call_and_where_it_struck_in_the_users_code() -> None:
         with pytest.raises(KeyboardInterrupt) as caught:
             engine.run_sync(flow("soon"))
         assert len(shown(caught.value)) == 1, "nothing but the call"
+
+
+class Unknown:
+    pass
+
+
+def returns_what_can_not_be_stored() -> Any:
+    return Unknown()
+
+
+@step
+async def nothing() -> None:
+    pass
+
+
+def forgets() -> None:
+    nothing()
+
+
+@workflow
+async def forgetful() -> None:
+    nothing()
+
+
+@pytest.mark.parametrize(
+    ("fn", "line"),
+    [
+        (returns_what_can_not_be_stored, "def returns_what_can_not_be_stored() -> Any:"),
+        (partial(returns_what_can_not_be_stored), "def returns_what_can_not_be_stored() -> Any:"),
+        (forgets, "nothing()"),
+    ],
+)
+def test_a_recorded_failure_quotes_the_users_line_and_none_of_holdfast(fn: Any, line: str) -> None:
+    @workflow
+    def flow() -> Any:
+        yield step("bad").python(fn)
+
+    with hf.Engine("memory://") as engine, pytest.raises(hf.StepFailedError) as failed:
+        engine.run_sync(flow(), run_id="r")
+    first, place, quoted, *_ = failed.value.trace.splitlines()
+    assert (first, quoted.strip()) == ("Traceback (most recent call last):", line)
+    assert __file__ in place
+    assert OURS not in failed.value.trace
+
+
+def test_a_flow_that_forgot_to_await_is_quoted_where_it_did() -> None:
+    with hf.Engine("memory://") as engine:
+        with pytest.raises(hf.StepNotAwaitedError) as failed:
+            engine.run_sync(forgetful(), run_id="r")
+        (recorded,) = (e for e in engine.checkpointer.core.journals.trail("r") if e.kind == "fail")
+        trace = engine.checkpointer.core.journals.value("r", recorded.seq)["trace"]
+    assert trace.splitlines()[2].strip() == "nothing()"
+    assert OURS not in trace
+    assert pickle.loads(pickle.dumps(failed.value)).made_at == failed.value.made_at
 
 
 def test_the_environment_asks_for_everything(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,10 @@ class Pending:
         if not self._dropped and not (at_end and self._made):
             return
         lost = [*self._dropped, *(self._made.values() if at_end else ())]
-        raise StepNotAwaitedError(tuple(str(Origin(*one)) for one in lost)) from None
+        origins = [Origin(*one) for one in lost]
+        error = StepNotAwaitedError(tuple(map(str, origins)))
+        error.made_at = tuple((one.code.co_filename, one.line, one.code.co_name) for one in origins)
+        raise error from None
 
 
 class Mark:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dis
+import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from traceback import StackSummary, TracebackException
+from traceback import FrameSummary, StackSummary, TracebackException
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StepNotAwaitedError
 
 FULL: Final = "HOLDFAST_TRACEBACK"
 """The environment variable that turns folding off: `HOLDFAST_TRACEBACK=full`."""
@@ -52,18 +54,38 @@ def fold(error: BaseException) -> None:
         one.__traceback__ = kept
 
 
-def written(error: BaseException) -> str:
-    """An error with its traceback as text: the frames of users alone, or else the last one."""
+def written(error: BaseException, fn: Callable[..., Any] | None = None) -> str:
+    """An error with its traceback as text: the frames of users alone.
+
+    If there are none, the lines of theirs that it is about: those of steps that were not awaited,
+    or, if holdfast refused what the step's function `fn` returned, where that is defined. Else the
+    last frame.
+    """
     told = TracebackException.from_exception(error)
     if os.environ.get(FULL) != "full":
         waiting: list[TracebackException | None] = [told]
         while waiting:
             one = waiting.pop()
             if one is not None:
-                theirs = [f for f in one.stack if _is_theirs(f.filename)] or one.stack[-1:]
-                one.stack = StackSummary.from_list(theirs)
+                theirs = [f for f in one.stack if _is_theirs(f.filename)]
+                about = _about(error, fn) if one is told else []
+                one.stack = StackSummary.from_list(theirs or about or one.stack[-1:])
                 waiting += [one.__cause__, one.__context__, *(one.exceptions or ())]
     return "".join(told.format())
+
+
+def _about(error: BaseException, fn: Callable[..., Any] | None) -> list[FrameSummary]:
+    """The lines of users that an error is about which holdfast raised on purpose."""
+    if isinstance(error, StepNotAwaitedError):
+        return [FrameSummary(*place) for place in error.made_at]
+    if not isinstance(error, HoldfastError):
+        return []
+    while isinstance(fn, partial):
+        fn = fn.func
+    code = getattr(None if fn is None else inspect.unwrap(fn), "__code__", None)
+    if code is None or not _is_theirs(code.co_filename):
+        return []
+    return [FrameSummary(code.co_filename, code.co_firstlineno, code.co_name)]
 
 
 def _is_theirs(file: str) -> bool:

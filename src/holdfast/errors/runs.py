@@ -45,6 +45,7 @@ class StepNotAwaitedError(RunError):
     """
 
     steps: tuple[str, ...]
+    made_at: tuple[tuple[str, int, str], ...] = attribute(())  # file, line and function of each
 
     def __str__(self) -> str:
         return (

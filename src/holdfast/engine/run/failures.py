@@ -23,7 +23,7 @@ def failure(run_id: str, task: Task, error: BaseException, attempts: int) -> Ste
     while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(_OURS):
         trace = trace.tb_next  # begin in the step's own code
     shown = error if trace is None else error.with_traceback(trace)
-    lines = scrubbed(written(shown))[-_LONGEST_TRACE:]
+    lines = scrubbed(written(shown, task.fn))[-_LONGEST_TRACE:]
     failed = StepFailedError(task.key, type_name(error), message_of(error), attempts, lines, run_id)
     failed.__cause__ = error
     if isinstance(error, RunError):
