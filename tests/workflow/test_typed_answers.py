@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -100,6 +100,8 @@ DAY = date(2026, 1, 31)
         (dict[str, date], {"a": "2026-01-31"}, {"a": date(2026, 1, 31)}),
         (tuple[int, str], [1, "a"], (1, "a")),
         (set[int], [1, 2, 2], {1, 2}),
+        (Set[int], [1, 2, 2], {1, 2}),
+        (Sequence[Decimal], ["1"], [Decimal(1)]),
         (bytes, b"ab", b"ab"),
         (Bill, {"amount": "9.99", "due": "2026-01-31"}, Bill(Decimal("9.99"), date(2026, 1, 31))),
         (Bill, Bill(Decimal(1)), Bill(Decimal(1))),
@@ -141,6 +143,10 @@ def test_an_answer_in_its_json_form_or_as_a_value_comes_as_the_type_asked_for(
         (Leg, {"day": "x"}, r"answer\.day must be a date"),
         (Trip, {"legs": [{"day": "x"}]}, "must be a date"),
         (Decimal | None, "x", "a Decimal .* or .* null"),
+        (Sequence[int], {"a": 1}, "must be of type array"),
+        (Sequence[int], ["a"], "must be of type integer"),
+        (Mapping[str, date], {"a": "x"}, "must be a date"),
+        (Set[int], [1, "a"], "must be of type integer"),
     ],
 )
 def test_an_answer_that_is_not_of_the_type_is_refused_and_the_question_stays_open(

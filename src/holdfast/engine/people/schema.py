@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
+from collections import abc
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final, Literal, Union, get_args, get_origin
@@ -22,6 +23,14 @@ _SIMPLE: Final[dict[Any, dict[str, Any]]] = {
     dict: {"type": "object"},
     type(None): {"type": "null"},
     None: {"type": "null"},
+}
+_ABSTRACT: Final[dict[Any, Any]] = {  # what answers for them are
+    abc.Sequence: list,
+    abc.MutableSequence: list,
+    abc.Set: set,
+    abc.MutableSet: set,
+    abc.Mapping: dict,
+    abc.MutableMapping: dict,
 }
 
 
@@ -59,6 +68,9 @@ def _part(kind: Any, defs: dict[str, Any], *within: Any) -> dict[str, Any]:
         return {"anyOf": [_part(arg, defs, *within) for arg in args]}
     if origin is Literal:
         return {"enum": list(args)}
+    plain = _ABSTRACT.get(origin or kind)
+    if plain is not None:
+        return _part(plain[args] if args else plain, defs, *within)
     codec = registered(kind) if isinstance(kind, type) else None
     if codec is not None:
         return codec_form(codec.name, kind)
