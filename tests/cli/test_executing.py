@@ -494,6 +494,19 @@ def test_a_run_whose_process_is_dead_is_shown_as_orphaned(cli: Cli) -> None:
     assert "✗ orphans: 1 run of 'slow' has no living process: slow" in doctor.out
 
 
+def test_commands_call_an_orphaned_run_as_the_list_of_runs_does(cli: Cli) -> None:
+    with at_work(cli):
+        pass
+    retried = cli("retry", "slow", "--flow", "jobs:slow")
+    assert retried.code == Exit.REFUSED
+    assert "run 'slow' is orphaned, and did not fail; continue it with: holdfast resume slow" in (
+        retried.err
+    )
+    again = cli("submit", "jobs:slow", "-i", "path=go", "--run-id", "slow")
+    assert again.out == "slow exists already (orphaned); nothing was changed\n"
+    assert "slow  orphaned" in cli("dry-run", "--flow", "jobs:slow").out
+
+
 def test_the_step_of_a_dead_process_is_cut_off(cli: Cli) -> None:
     Path("dies.py").write_text(
         "import os, signal\n"

@@ -1,7 +1,7 @@
 """`holdfast dry-run`: which runs would resume with the code as it is now."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from holdfast.engine.engine import Engine
 from holdfast.migrations import Migrations
 from holdfast.operations.dry_run import DryRun
 from holdfast.views import words
+from holdfast.views.runs import doing
 
 _KEYS: Final = 5  # that a row names
 
@@ -62,7 +63,7 @@ def command(
     else:
         found = _tell(session, _resumed(session, flows, run_id))
     if not session.json:
-        _draw(found)
+        _draw(found, _statuses(session, found))
     if any(not one.ok for one in found):
         raise SystemExit(Exit.FAILED)
 
@@ -101,7 +102,14 @@ def document(one: DryRun) -> dict[str, Any]:
     return fields | {"changes": changes, "resumes": one.ok}
 
 
-def _draw(found: list[DryRun]) -> None:
+def _statuses(session: Session, found: list[DryRun]) -> dict[str, str]:
+    """By run: the status that `runs` shows."""
+    with session.opened() as cp:
+        infos = filter(None, (cp.run(one.run_id) for one in found))
+        return {info.run_id: doing(cp, info)[0] for info in infos}
+
+
+def _draw(found: list[DryRun], statuses: Mapping[str, str]) -> None:
     if not found:
         _show.say("no unfinished runs")
         return
@@ -110,7 +118,7 @@ def _draw(found: list[DryRun]) -> None:
         [
             (
                 one.run_id,
-                _show.word(one.status),
+                _show.word(statuses.get(one.run_id, one.status)),
                 _versions(one),
                 _show.cell("yes", "green") if one.ok else _show.cell("no", "red"),
                 _summary(one),

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -24,6 +25,7 @@ from holdfast.views import continuing, threads, words
 from holdfast.views.commands import led_by, meaning
 from holdfast.views.errors import RefusedError
 from holdfast.views.failed import FailedRun, failed_runs, failure_of, grouped
+from holdfast.views.runs import doing
 
 _LISTED: Final = 20
 _UNKNOWN: Final = f"not continued: {_flows.NAME_IT}"
@@ -69,7 +71,7 @@ def command(
     if runs and (of or since or error):
         raise click.UsageError("--of, --since and --error choose among all runs: name none")
     with session.opened() as cp:
-        found = _named(session, cp, runs) if runs else _all(cp, of, since, error)
+        found = _named(session, cp, runs, flows) if runs else _all(cp, of, since, error)
         source = continuing.source_of(cp, found[0].info.run_id) if len(runs) == 1 else None
     if dry_run or not found:
         _preview(session, found)
@@ -99,14 +101,19 @@ def command(
         raise SystemExit(Exit.FAILED)
 
 
-def _named(session: Session, cp: SyncCheckpointer, runs: Sequence[str]) -> list[FailedRun]:
+def _named(
+    session: Session, cp: SyncCheckpointer, runs: Sequence[str], flows: Sequence[str]
+) -> list[FailedRun]:
     found = []
     for text in runs:
         info = find_run(cp, text)
         threads.refuse(info)
         if info.status != "failed":
-            look = f"look at it with: {session.commands.line('show', info.run_id)}"
-            raise RefusedError(f"run {info.run_id!r} is {info.status}, and did not fail; {look}")
+            source = continuing.source_of(cp, info.run_id)
+            again = partial(session.commands.resume, info.run_id, flows, source)
+            way = continuing.way_on(session.commands, cp, info, again)
+            said = f"run {info.run_id!r} is {doing(cp, info)[0]}, and did not fail"
+            raise RefusedError(f"{said}; {way}")
         found.append(FailedRun(info, failure_of(cp, info)))
     return found
 

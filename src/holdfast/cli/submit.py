@@ -20,6 +20,7 @@ from holdfast.model import check_id
 from holdfast.operations import listing
 from holdfast.seams import new_id
 from holdfast.views import continuing, words
+from holdfast.views.runs import doing
 
 
 @as_command(
@@ -80,7 +81,9 @@ def command(
 
     def draw() -> None:
         if not handle.new:
-            _show.say(f"{handle.id} exists already ({info.status}); nothing was changed")
+            with session.opened() as cp:
+                word = doing(cp, info)[0]
+            _show.say(f"{handle.id} exists already ({word}); nothing was changed")
             return
         later = delay is not None or at is not None
         when = f", to be executed from {words.moment(due)} on" if later else ""
