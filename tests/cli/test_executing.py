@@ -373,6 +373,34 @@ def test_a_run_that_the_import_of_its_flow_resumed_is_not_said_to_be_left(cli: C
     assert (done.code, done.out) == (0, "no orphaned runs\n")
 
 
+def test_until_when_a_question_can_be_answered_is_shown_with_what_comes_then(cli: Cli) -> None:
+    Path("patient.py").write_text(
+        "from holdfast.workflow import ask, workflow\n"
+        "@workflow('patient')\n"
+        "async def patient(**default):\n"
+        "    return await ask('well?', deadline=3600, **default)\n"
+    )
+    cli("run", "patient:patient", "-i", "default=none", "--run-id", "p")
+    cli("run", "patient:patient", "--run-id", "fails")
+    told = r"\nit waits for an answer until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \(then: (.*)\):\n  holdfast answer"
+    assert re.findall(told, cli("show", "p").out) == ["none"]
+    assert re.findall(told, cli("show", "fails").out) == ["it fails"]
+
+
+def test_a_run_whose_deadline_has_passed_is_to_be_resumed(cli: Cli) -> None:
+    assert cli("run", "jobs:impatient", "--run-id", "i").code == Exit.PAUSED
+    wait_until(lambda: cli("questions", "--overdue", "--json").out)
+    shown = cli("show", "i").out
+    way = "continue it with:\n  holdfast resume i --flow=MODULE:NAME\n"
+    assert f"\nnobody answered it in time; {way}" in shown
+    assert "holdfast answer" not in shown
+    late = cli("answer", "i", "--with", "now")
+    assert late.code == Exit.NOT_FOUND
+    assert "its deadline has passed" in late.err
+    assert late.err.endswith("): holdfast resume i --flow=MODULE:NAME\n")
+    assert cli("resume", "i", "--flow", "jobs:impatient").json == "no answer"
+
+
 def test_what_nobody_answered_in_time_is_recovered_too(cli: Cli) -> None:
     assert cli("run", "jobs:impatient", "--run-id", "i").code == Exit.PAUSED
     wait_until(lambda: cli("questions", "--overdue", "--json").out)

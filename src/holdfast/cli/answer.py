@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _flows, _options, _show
 from holdfast.cli._form import BOOLEANS, fill_in
 from holdfast.cli._options import option
@@ -18,8 +19,10 @@ from holdfast.engine.people.questions import Question
 from holdfast.errors import InvalidAnswerError, QuestionError
 from holdfast.views import continuing, threads, voided, words
 from holdfast.views.asking import asked_by_child
-from holdfast.views.commands import ANY_FORM, answer_form
+from holdfast.views.commands import ANY_FORM, Commands, answer_form
+from holdfast.views.next_steps import next_for
 from holdfast.views.rescue import Advice
+from holdfast.views.runs import ANSWERED, doing, of_id
 from holdfast.views.values import plain
 
 _SCHEMA: Final = "`holdfast questions --json` shows its schema"
@@ -84,13 +87,25 @@ def command(
             rest = [one for one in waiting if one is not asked]
             way = asked and session.commands.answer(run_id, [asked, *rest])
             value = _given(document, asked, way or "")
-        cp.core.drive(requests.answer(cp.core, run_id, value, question, by=by, sign=key))
         commands = session.commands.of_others()  # whoever answers need not be who executes it
+        try:
+            cp.core.drive(requests.answer(cp.core, run_id, value, question, by=by, sign=key))
+        except QuestionError as error:
+            if then := _as_answered(commands, cp, run_id):
+                error.add_note(str(then))
+            raise
         then = continuing.after_an_answer(commands, cp, info)
     session.show(
         {"run_id": run_id, "question": question, "answered": True},
         lambda: _draw(then),
     )
+
+
+def _as_answered(commands: Commands, cp: SyncCheckpointer, run_id: str) -> Advice | None:
+    """How to continue a run that has its answer already: somebody's, or that of its deadline."""
+    now = of_id(cp, run_id)
+    word, facts = doing(cp, now)
+    return next_for(commands, cp, now, facts) if word == ANSWERED else None
 
 
 def _draw(then: Advice | None) -> None:

@@ -1,4 +1,4 @@
-"""Child runs that a run waits for, and what they ask people."""
+"""What people are asked: by child runs, until when, and what comes of it then."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from contextlib import suppress
 from holdfast.checkpoint import RunInfo
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.engine.people.inbox import questions
-from holdfast.engine.people.questions import Question
+from holdfast.engine.people.questions import FAIL, Question
 from holdfast.errors import HoldfastError
 from holdfast.kernel.core import Core
 from holdfast.model import Status
 from holdfast.operations.children import children
 from holdfast.views import threads
+from holdfast.views.values import short
 
 
 def awaited(cp: SyncCheckpointer, info: RunInfo) -> list[RunInfo]:
@@ -30,6 +31,11 @@ def asked_by_child(core: Core, run_id: str) -> list[Question]:
                 if found := questions(core, child.run_id):
                     return found
     return []
+
+
+def otherwise(asked: Question) -> str:
+    """What comes of a question that nobody answers in time."""
+    return "it fails" if asked.default is FAIL else short(asked.default)
 
 
 def _children(core: Core, run_id: str) -> list[RunInfo]:

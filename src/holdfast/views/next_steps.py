@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from holdfast.checkpoint import RunInfo
+from holdfast.checkpoint import RunInfo, to_datetime
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec.meta import Meta
 from holdfast.engine.people.inbox import questions
+from holdfast.engine.people.questions import Question
 from holdfast.engine.resume.activity import is_for_workers
 from holdfast.engine.resume.stops import cancel_requested, resume_requested
 from holdfast.errors import CheckpointCorruptedError, HoldfastError, KeyMissingError
 from holdfast.model import Kind, Status
 from holdfast.operations.verifying import Integrity
-from holdfast.views import continuing, threads
-from holdfast.views.asking import asked_by_child, awaited
+from holdfast.views import continuing, threads, words
+from holdfast.views.asking import asked_by_child, awaited, otherwise
 from holdfast.views.commands import Commands, meaning, other_answers
 from holdfast.views.rescue import Advice, is_current_intact, rescue
 from holdfast.views.runs import ANSWERED, doing, nobody
@@ -142,15 +143,28 @@ def _paused(
     except HoldfastError:  # `show` says what is damaged
         return None
     if asked:
-        command = commands.answer(info.run_id, asked)
-        return Advice("it waits for an answer:", command, other_answers(asked[0], command))
+        return _asked(commands, cp, info, asked, "it waits for an answer")
     if asked := asked_by_child(cp.core, info.run_id):
-        child = asked[0].run_id
-        command = commands.answer(child, asked)
-        note = other_answers(asked[0], command)
-        return Advice(f"it waits for its child run {child!r}, which asks:", command, note)
+        why = f"it waits for its child run {asked[0].run_id!r}, which asks"
+        return _asked(commands, cp, info, asked, why)
     if facts.get("due") is None:
         answered = any(doing(cp, child)[0] == ANSWERED for child in awaited(cp, info))
         why = "its child run was answered;" if answered else "it is paused;"
         return _again(commands, cp, info, why)
     return None
+
+
+def _asked(
+    commands: Commands, cp: SyncCheckpointer, info: RunInfo, asked: list[Question], why: str
+) -> Advice | None:
+    """How to answer a question whose deadline has not passed, or how to go on if there is none."""
+    now = to_datetime(cp.core.journals.clock.now())
+    first, *others = sorted(asked, key=lambda one: one.is_overdue(now))
+    if first.is_overdue(now):
+        if continuing.has_worker(cp, info.run_id):
+            return None
+        return _again(commands, cp, info, "nobody answered it in time;")
+    if first.deadline is not None:
+        why += f" until {words.moment(first.deadline)} (then: {otherwise(first)})"
+    command = commands.answer(first.run_id, [first, *others])
+    return Advice(f"{why}:", command, other_answers(first, command))

@@ -1,8 +1,12 @@
-"""Values in JSON's form."""
+"""Values in JSON's form, and in a few words."""
 
-from typing import Any
+import json
+from typing import Any, Final
 
 from holdfast.codec import readable
+from holdfast.codec.redaction import redacted
+
+_SHORT: Final = 80  # characters
 
 
 def plain(value: Any) -> Any:
@@ -12,3 +16,20 @@ def plain(value: Any) -> Any:
     if isinstance(value, BaseException):
         return f"{type(value).__name__}: {value}"
     return readable.to_json(value)
+
+
+def short(value: object) -> str:
+    """A value in a few words, without what looks like a secret."""
+    text = _words(redacted(plain(value)))
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
+
+
+def _words(tree: Any) -> str:
+    match tree:
+        case bool():
+            return "yes" if tree else "no"
+        case str():
+            return tree
+        case dict() if all(not isinstance(part, dict | list) for part in tree.values()):
+            return ", ".join(f"{key}: {_words(part)}" for key, part in tree.items())
+    return json.dumps(tree, ensure_ascii=False)

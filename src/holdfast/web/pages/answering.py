@@ -25,9 +25,9 @@ from holdfast.views import answered, continuing, forms
 from holdfast.views.forms import Field, FieldError
 from holdfast.views.questions import recorded
 from holdfast.views.runs import of_id
-from holdfast.views.values import plain
+from holdfast.views.values import plain, short
 from holdfast.web import actions
-from holdfast.web.pages.offers import Asked, short, shown, unattended
+from holdfast.web.pages.offers import Asked, shown, unattended
 from holdfast.web.rendering import page, run_path
 from holdfast.web.sent import Sent, done, posted
 from holdfast.web.site import Site

@@ -14,8 +14,9 @@ from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError, I
 from holdfast.heads import Position
 from holdfast.model import check_id
 from holdfast.views import answered
+from holdfast.views.values import short
 from holdfast.web.pages.answering import question_form
-from holdfast.web.pages.offers import short, shown
+from holdfast.web.pages.offers import shown
 from holdfast.web.rendering import page
 from holdfast.web.site import Site
 

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from holdfast.checkpoint import RunInfo
-from holdfast.codec.redaction import redacted
 from holdfast.engine.people import inbox
-from holdfast.engine.people.questions import FAIL, Question
+from holdfast.engine.people.questions import Question
 from holdfast.engine.resume.activity import is_for_workers
 from holdfast.errors import CheckpointCorruptedError, HoldfastError, KeyMissingError
 from holdfast.model import OF_CHILD, Status
 from holdfast.views import continuing, forms, threads
-from holdfast.views.asking import awaited
+from holdfast.views.asking import awaited, otherwise
 from holdfast.views.forms import Field
 from holdfast.views.pauses import pause_of
 from holdfast.views.rescue import Advice, rescue
 from holdfast.views.runs import ANSWERED, doing
-from holdfast.views.values import plain
 from holdfast.web import actions
 from holdfast.web.pages.known_steps import integrity_of
 from holdfast.web.rendering import action_path, with_query
 from holdfast.web.site import Site
 
-_SHORT: Final = 80  # characters
 _WAITING: Final = 20  # questions of a run that its page shows
 _DAMAGED: Final = 5  # entries
 
@@ -202,7 +198,7 @@ def shown(site: Site, question: Question, beside: list[Question] | None = None) 
         answer_path(question.run_id, question.key),
         site.commands.answer(question.run_id, [question, *others], form=True),
         overdue,
-        "it fails" if question.default is FAIL else short(question.default),
+        otherwise(question),
         form,
         _yes_no(forms.decision(form)),
     )
@@ -213,23 +209,6 @@ def _yes_no(decision: Field | None) -> tuple[str, str] | None:
         return None
     approves = decision.name.rpartition(".")[2] in ("approve", "approved")
     return ("Approve", "Reject") if approves else ("Yes", "No")
-
-
-def short(value: object) -> str:
-    """A value in a few words."""
-    text = _words(redacted(plain(value)))
-    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
-
-
-def _words(tree: Any) -> str:
-    match tree:
-        case bool():
-            return "yes" if tree else "no"
-        case str():
-            return tree
-        case dict() if all(not isinstance(part, dict | list) for part in tree.values()):
-            return ", ".join(f"{key}: {_words(part)}" for key, part in tree.items())
-    return json.dumps(tree, ensure_ascii=False)
 
 
 def _note(site: Site, info: RunInfo, word: str) -> tuple[str, str | None]:
