@@ -235,7 +235,7 @@ def test_nothing_is_asked_where_there_is_no_terminal(cli: Cli) -> None:
     cli("run", "jobs:review", "-i", "what=report", "--run-id", "review")
     done = cli("answer", "review", stdin="y\n3\n\n")
     assert done.code == Exit.USAGE
-    assert "--with JSON" in done.err
+    assert 'give the answer: --with {"approved": true, "amount": 1}\n' in done.err
     assert cli("answer", "review", "--with", "{").code == Exit.USAGE
     assert cli("answer", "review", "--question", "other", "--with", "1").code == Exit.NOT_FOUND
     assert cli("fork", "review", "--edit").code == Exit.USAGE
@@ -678,6 +678,20 @@ def test_the_command_that_is_offered_names_who_may_answer_and_which_question(cli
     assert "--by=ann" in answer
     assert "or with another answer: blue\n" in asked.err
     assert cli(*answer).code == 0
+
+
+def test_a_question_that_is_not_open_is_named_before_its_answer_is_looked_at(cli: Cli) -> None:
+    cli("run", "jobs:color", "--run-id", "c")
+    wrong = cli("answer", "c", "--with=red", "--question", "d")
+    assert wrong.code == Exit.NOT_FOUND
+    assert wrong.err == "Error: run 'c', question 'd': is not open; open are 'ask'\n"
+
+
+def test_without_a_terminal_the_answers_that_fit_are_named(cli: Cli) -> None:
+    cli("run", "jobs:color", "--run-id", "c")
+    done = cli("answer", "c")
+    assert done.code == Exit.USAGE
+    assert "there is no terminal to ask on; give the answer: --with red|blue\n" in done.err
 
 
 def test_a_flow_that_is_configured_need_not_be_named(cli: Cli) -> None:

@@ -1,7 +1,5 @@
 """`holdfast answer`: answer what a run asks."""
 
-import json
-import shlex
 from typing import Any, Final
 
 import click
@@ -51,8 +49,6 @@ def command(
     With --sign-key, the answer is signed with your own key, and is by the id of that key. Where
     keys are trusted, a run takes no other answer.
     """
-    if document is None and not session.interactive:
-        raise click.UsageError("there is no terminal to ask on; give the answer: --with JSON")
     key = session.keys.signing_key()
     with session.opened(signing=is_signed(session, run)) as cp:
         by = by or (None if key is None else key.key_id)
@@ -60,33 +56,20 @@ def command(
         threads.refuse(info)
         run_id = info.run_id
         waiting = inbox.questions(cp.core, run_id)
-        asked = _picked(waiting, question)
-        if not waiting:  # say why: perhaps somebody was faster
-            try:
-                asked = requests.open_question(cp.core, run_id, question)
-            except QuestionError as error:
-                if void := voided.keys(cp, run_id):
-                    error.add_note(f"{words.some(void)}: {voided.VOID}")
-                if below := asked_by_child(cp.core, run_id):
-                    child = below[0].run_id
-                    instead = session.commands.answer(child, below)
-                    error.add_note(f"it waits for its child run {child!r}; answer that: {instead}")
-                raise
-        if asked is None and document is None:
-            names = ", ".join(repr(one.key) for one in waiting)
-            raise QuestionError(
-                run_id, question, f"name one of its questions with --question: {names}"
+        asked = _picked(waiting, question) or _refused(session, cp, waiting, run_id, question)
+        if document is None and not session.interactive:
+            form = answer_form(asked)
+            raise click.UsageError(
+                f"there is no terminal to ask on; give the answer: --with {form}"
             )
-        if asked is not None and asked.assignees and by is None:
+        if asked.assignees and by is None:
             names = ", ".join(map(repr, asked.assignees))
             raise QuestionError(run_id, asked.key, f"is for {names}; say who answers: --by NAME")
         if document is None:
-            assert asked is not None
             question, value = asked.key, _form(asked)
         else:
             rest = [one for one in waiting if one is not asked]
-            way = asked and session.commands.answer(run_id, [asked, *rest])
-            value = _given(document, asked, way or "")
+            value = _given(document, asked, session.commands.answer(run_id, [asked, *rest]))
         commands = session.commands.of_others()  # whoever answers need not be who executes it
         try:
             cp.core.drive(requests.answer(cp.core, run_id, value, question, by=by, sign=key))
@@ -99,6 +82,25 @@ def command(
         {"run_id": run_id, "question": question, "answered": True},
         lambda: _draw(then),
     )
+
+
+def _refused(
+    session: Session, cp: SyncCheckpointer, waiting: list[Question], run_id: str, key: str | None
+) -> Question:
+    """Raise the error that says why there is no such question: perhaps somebody was faster."""
+    if waiting and key is None:
+        names = ", ".join(repr(one.key) for one in waiting)
+        raise QuestionError(run_id, key, f"name one of its questions with --question: {names}")
+    try:
+        return requests.open_question(cp.core, run_id, key)
+    except QuestionError as error:
+        if void := voided.keys(cp, run_id):
+            error.add_note(f"{words.some(void)}: {voided.VOID}")
+        if below := asked_by_child(cp.core, run_id):
+            child = below[0].run_id
+            instead = session.commands.answer(child, below)
+            error.add_note(f"it waits for its child run {child!r}; answer that: {instead}")
+        raise
 
 
 def _as_answered(commands: Commands, cp: SyncCheckpointer, run_id: str) -> Advice | None:
@@ -115,7 +117,7 @@ def _draw(then: Advice | None) -> None:
         say_then("answered", then)
 
 
-def _given(document: str, asked: Question | None, way: str) -> Any:
+def _given(document: str, asked: Question, way: str) -> Any:
     """The answer in a document, or plain text where the question asks for text.
 
     `way` is a command that gives an answer, to show it to those whose answer does not fit.
@@ -126,12 +128,9 @@ def _given(document: str, asked: Question | None, way: str) -> Any:
     except ValueError as error:
         raise click.UsageError(f"--with: {error}") from None
     except click.UsageError as error:
-        kind = None if asked is None else asked.schema.get("type")
+        kind = asked.schema.get("type")
         if not is_text or (document[:1] in ("{", "[") and kind != "string"):
             raise
-        if asked is None:
-            quoted = shlex.quote(json.dumps(document, ensure_ascii=False))
-            raise click.UsageError(f"{error.message}; if it is text, quote it: {quoted}") from None
         if kind == "boolean" and document.lower() in BOOLEANS:
             return BOOLEANS[document.lower()]
         wrong = asked.problems_with(document)
@@ -142,8 +141,8 @@ def _given(document: str, asked: Question | None, way: str) -> Any:
             raise click.UsageError(f"{error.message}, and as text {wrong}; {_SCHEMA}") from None
         such = f"; for example: {way}" if form[0] == "{" else ""
         raise click.UsageError(f"--with takes {form}, not {document!r}{such}") from None
-    wrong = "" if asked is None else asked.problems_with(value)
-    if asked is None or not wrong:
+    wrong = asked.problems_with(value)
+    if not wrong:
         return value
     if is_text and not asked.problems_with(document):  # as 7 is, where text is asked for
         return document
