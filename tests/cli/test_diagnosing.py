@@ -87,6 +87,20 @@ def test_retry_continues_a_run_where_it_failed(cli: Cli, failed: None) -> None:
     assert "is completed, and did not fail" in again.err
 
 
+def test_the_preview_of_retry_names_errors_without_their_modules(cli: Cli) -> None:
+    Path("parsing.py").write_text(
+        "import json\n"
+        "from holdfast.workflow import workflow\n"
+        "@workflow('parsing')\n"
+        "async def parsing():\n"
+        "    json.loads('{')\n"
+    )
+    assert cli("run", "parsing:parsing", "--run-id", "p").code == Exit.FAILED
+    assert "  JSONDecodeError: Expecting property name" in cli("retry", "--dry-run").out
+    (told,) = cli("retry", "--dry-run", "--json").json
+    assert told["error"].startswith("json.decoder.JSONDecodeError: ")
+
+
 def test_retry_of_many_shows_them_first_and_asks(cli: Cli, failed: None) -> None:
     for n in range(3):
         assert cli("run", "cards:other", "--run-id", f"other-{n}").code == Exit.FAILED

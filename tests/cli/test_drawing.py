@@ -144,6 +144,19 @@ def test_a_column_of_sentences_gives_way_before_a_column_of_ids(
     assert lines[1:] == [f"{ids}  it waits for an", f"{'':39}answer to a", f"{'':39}question"]
 
 
+def test_an_id_stays_whole_where_other_columns_can_give_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((40, 24)))
+    ids, flow = "0h1x9c4tq7vb3m8k2w5d", "ingest-of-all-stations"
+    rows = [[Text(ids), Text(flow), Text("the tide gauge is out of order")]]
+    lines = [line.plain for line in columns(rows, (), Screen(), whole=(0,))]
+    assert lines[0].startswith(f"{ids}  ")
+    assert len(lines) > 1
+    (line,) = columns([[Text(ids), rows[0][2]]], (), Screen(), cut=(1,))
+    assert line.plain == f"{ids}  the tide gauge is…"
+
+
 @given(st.lists(_WORD, min_size=1, max_size=8), st.integers(1, 30))
 def test_lines_are_broken_within_words_only_where_they_must_be(
     texts: list[str], width: int

@@ -106,12 +106,25 @@ def is_live(out: IO[str]) -> bool:
     return out.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
-def columns(rows: Sequence[Sequence[Text]], right: Sequence[int], out: IO[str]) -> Iterator[Text]:
-    """The lines of a table. On a terminal it is made to fit; elsewhere no line is broken."""
+def columns(
+    rows: Sequence[Sequence[Text]],
+    right: Sequence[int],
+    out: IO[str],
+    *,
+    whole: Sequence[int] = (),
+    cut: Sequence[int] = (),
+) -> Iterator[Text]:
+    """The lines of a table. On a terminal it is made to fit; elsewhere no line is broken.
+
+    Columns that are to stay `whole` give way last; of those to `cut`, what does not fit is cut.
+    """
     most = shutil.get_terminal_size().columns if out.isatty() else None
-    widths = _widths(rows, most, _longest_words(rows))
+    widths = _widths(rows, most, _longest_words(rows), whole)
     for row in rows:
-        cells = [list(cell.wrapped(max(width, 1))) for cell, width in zip(row, widths, strict=True)]
+        cells = [
+            [cell.cut(width)] if at in cut else list(cell.wrapped(max(width, 1)))
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
         for number in range(max(map(len, cells))):
             line, gap = Text(), 0
             for at, (cell, width) in enumerate(zip(cells, widths, strict=True)):
@@ -152,16 +165,23 @@ def one_line_each(rows: Sequence[Sequence[Text]], width: int) -> Iterator[Text]:
         yield line
 
 
-def _widths(rows: Sequence[Sequence[Text]], most: int | None, least: Sequence[int]) -> list[int]:
+def _widths(
+    rows: Sequence[Sequence[Text]],
+    most: int | None,
+    least: Sequence[int],
+    whole: Sequence[int] = (),
+) -> list[int]:
     """How wide each column is, if the table is to be so wide at most.
 
-    The widest give way: first those that are wider than their `least`, at last any.
+    The widest give way: first those that are wider than their `least`, then all but those that are
+    to stay `whole` and take no more than half of it, at last any.
     """
     widths = [max(_width(row[at].plain) for row in rows) for at in range(len(rows[0]))]
     if most is None:
         return widths
     room = most - len(_BETWEEN) * (len(widths) - 1)
-    for floors in (least, [0] * len(widths)):
+    kept = [width if at in whole and width <= most // 2 else 0 for at, width in enumerate(widths)]
+    for floors in (least, kept, [0] * len(widths)):
         while sum(widths) > room:
             wide = [
                 (width, at)

@@ -130,13 +130,19 @@ def table(
     rows: Iterable[Sequence[Any]],
     *,
     right: Sequence[str] = (),
+    cut: Sequence[str] = (),
     headless: bool = False,
 ) -> None:
-    """Draw a table, with its names above it or not. What is not a `Text` yet is cleaned."""
+    """Draw a table, with its names above it or not. What is not a `Text` yet is cleaned.
+
+    On a terminal, ids of runs stay whole, and what does not fit in the columns to `cut` is cut.
+    """
     cells = [[one if isinstance(one, Text) else cell(one) for one in row] for row in rows]
-    aligned = [at for at, name in enumerate(names) if name in right]
+    aligned, whole, short = (
+        [at for at, name in enumerate(names) if name in some] for some in (right, ("RUN",), cut)
+    )
     head = [] if headless else [[Text(name, "bold") for name in names]]
-    for line in columns([*head, *cells], aligned, sys.stdout):
+    for line in columns([*head, *cells], aligned, sys.stdout, whole=whole, cut=short):
         show(line)
 
 

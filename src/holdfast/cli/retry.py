@@ -143,11 +143,12 @@ def _preview(session: Session, found: Sequence[FailedRun]) -> None:
                         one.info.run_id,
                         one.info.flow,
                         one.step,
-                        one.failure or "unknown",
+                        one.told,
                         words.ago(one.info.updated_at),
                     )
                     for one in found
                 ],
+                cut=("ERROR",),
             )
         _show.say(words.plural(len(found), "failed run"), "dim")
 

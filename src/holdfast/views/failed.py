@@ -24,6 +24,12 @@ class FailedRun(NamedTuple):
         return "unknown" if self.failure is None else self.failure.error_type.rpartition(".")[2]
 
     @property
+    def told(self) -> str:
+        """The error in a list."""
+        message = "" if self.failure is None else self.failure.message
+        return f"{self.error}: {message}" if message else self.error
+
+    @property
     def step(self) -> str:
         """The step that failed; empty if the flow itself did."""
         return "" if self.failure is None else self.failure.step
