@@ -134,6 +134,17 @@ def test_looking_at_a_store_that_is_not_there_creates_nothing(cli: Cli, tmp_path
     assert not (tmp_path / ".holdfast").exists()
 
 
+def test_of_a_store_that_is_not_there_it_is_said_who_named_it(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("pyproject.toml").write_text('[tool.holdfast]\nstore = "a.db"\n')
+    named = f"there is no store at {tmp_path}/a.db, which {tmp_path}/pyproject.toml names; "
+    assert named in cli("runs").err
+    monkeypatch.setenv("HOLDFAST_STORE", "b.db")
+    assert f"no store at {tmp_path}/b.db, which $HOLDFAST_STORE names; " in cli("runs").err
+    assert f"no store at {tmp_path}/c.db; name a store" in cli("runs", "--store", "c.db").err
+
+
 def test_without_a_store_a_database_in_the_current_directory_is_named(
     cli: Cli, tmp_path: Path
 ) -> None:

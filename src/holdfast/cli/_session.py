@@ -22,6 +22,7 @@ from holdfast.engine.tracebacks import FULL
 from holdfast.errors import CheckpointNotFoundError, HoldfastError
 from holdfast.kernel.keyed import has_only_fields
 from holdfast.model import check_id
+from holdfast.project import project_settings
 from holdfast.store import Store
 from holdfast.stores.sqlite.schema import has_journal
 from holdfast.urls import default_heads_file, default_url, is_shared, local_path, masked, open_store
@@ -147,6 +148,16 @@ class Session:
         """The selected store."""
         return self.where or default_url()
 
+    @property
+    def source(self) -> str:
+        """Where the selected store is named; empty if it is the built-in one."""
+        if self.where is not None:
+            return "--store"
+        if os.environ.get("HOLDFAST_STORE"):
+            return "$HOLDFAST_STORE"
+        project, configured = project_settings()
+        return str(project) if "store" in configured else ""
+
     def adopt(self, own: "StoreLike") -> None:
         """Use the store that a flow brings along, unless another was named."""
         if own is None or self.where is not None:
@@ -174,7 +185,7 @@ class Session:
         options = {"owner": self.owner, **self.guards(signing=signing, whole=whole), **options}
         with SyncCheckpointer(store, **options) as checkpointer:
             if not new and not checkpointer.store.exists():
-                raise _no_store(local_path(self.url) or checkpointer.store.url)
+                raise self._no_store(local_path(self.url) or checkpointer.store.url)
             if not new:
                 _refuse_other_directory(local_path(self.url), checkpointer)
             checkpointer.core.journals.keep_coded()
@@ -218,7 +229,19 @@ class Session:
         """Looking must not create anything. Raises where there is no such file or directory."""
         path = local_path(self.url)
         if path is not None and not (path.exists() and has_journal(path)):
-            raise _no_store(path, near=_database_in(Path()))
+            raise self._no_store(path, near=_database_in(Path()))
+
+    def _no_store(self, where: Path | str, near: Path | None = None) -> NotFoundError:
+        where = where.absolute() if isinstance(where, Path) else where
+        lead = "name a store with --store, or save something first"
+        if near is not None:
+            lead = f"did you mean --store {shlex.quote(str(near))}?"
+        said = f"there is no store at {where}"
+        if isinstance(where, Path) and where.exists():
+            said = f"holdfast saved nothing in {where}"
+        if self.where is None and self.source:
+            said += f", which {self.source} names"
+        return NotFoundError(_show.clean(f"{said}; {lead}"))
 
     def warn_if_new(self) -> None:
         """Say so where a new store is made, and one of holdfast's is beside it."""
@@ -303,17 +326,6 @@ def _refuse_other_directory(path: Path | None, cp: SyncCheckpointer) -> None:
     near = _database_in(path)
     lead = f"; did you mean --store {shlex.quote(str(near))}?" if near else ", and no runs"
     raise NotFoundError(_show.clean(f"the directory {path} holds no files of holdfast{lead}"))
-
-
-def _no_store(where: Path | str, near: Path | None = None) -> NotFoundError:
-    where = where.absolute() if isinstance(where, Path) else where
-    lead = "name a store with --store, or save something first"
-    if near is not None:
-        lead = f"did you mean --store {shlex.quote(str(near))}?"
-    said = f"there is no store at {where}"
-    if isinstance(where, Path) and where.exists():
-        said = f"holdfast saved nothing in {where}"
-    return NotFoundError(_show.clean(f"{said}; {lead}"))
 
 
 def _database_in(directory: Path) -> Path | None:

@@ -1,6 +1,5 @@
 """`holdfast config`: the settings, and where they come from."""
 
-import os
 from typing import NamedTuple
 
 import click
@@ -35,14 +34,8 @@ def command(session: Session) -> None:
         policies = configured_retention()
     except click.UsageError as error:  # after what else there is to say
         wrong = error
-    if session.where is not None:
-        source = "--store"
-    elif os.environ.get("HOLDFAST_STORE"):
-        source = "$HOLDFAST_STORE"
-    else:
-        source = str(project) if "store" in configured else "built in"
     settings = [
-        Setting("store", masked(session.url), source),
+        Setting("store", masked(session.url), session.source or "built in"),
         Setting("owner", session.owner or "", f"${OWNER}" if session.owner else "built in"),
         *(
             Setting(
