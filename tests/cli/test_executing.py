@@ -329,6 +329,10 @@ def test_runs_whose_worker_was_killed_are_recovered(cli: Cli) -> None:
     (orphan,) = cli("recover", "--dry-run", "--json").json
     assert (orphan["run_id"], orphan["status"]) == ("slow", "orphaned")
     assert cli("recover", "--dry-run").code == 0
+    assert "not resumed: name the flow with --flow" in (
+        cli("recover", "--dry-run", "--flow", "jobs:etl").out
+    )
+    assert "not resumed" not in cli("recover", "--dry-run", "--flow", "jobs:slow").out
     alone = cli("recover", "--flow", "jobs:etl", "--json")
     (left,) = alone.json
     assert left["status"] == "orphaned", "runs of other flows are left alone"

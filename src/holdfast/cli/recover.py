@@ -62,11 +62,15 @@ def command(
     --dry-run all are only listed. Exits with 1 if a run
     fails, or if one could not be resumed because its flow is unknown.
     """
-    known = [] if dry_run else [named.flow for named in _flows.load_all(flows)]
+    known = [named.flow for named in _flows.load_all(flows)]
+    names = {flow.name for flow in known}
     with session.opened() as cp:  # after the import, which may itself resume a run
         found = survey(cp.core)
+    if dry_run:
+        rows = [_row(orphan, None if orphan.flow in names else _LEFT) for orphan in found]
+        session.show(rows, lambda: _draw(rows))
+        return
     came: dict[str, Any] = {}
-    names = {flow.name for flow in known}
     patience = max((one.patience for one in found if one.flow in names), default=0.0)
     if wait and patience:
         where = (
@@ -78,17 +82,19 @@ def command(
             came = asyncio.run(_recover(session, known, allowed, wait, at_once, advance))
     unclear = {orphan.run_id for orphan in found if orphan.undecided and orphan.flow in names}
     rows = [
-        orphan._asdict()
-        | {"status": _status(orphan), "error": None if dry_run else _note(orphan, names)}
-        | _bulk.outcome(orphan.run_id, came)
+        _row(orphan, _note(orphan, names)) | _bulk.outcome(orphan.run_id, came)
         for orphan in found
         if orphan.run_id in came or not (wait and orphan.run_id in unclear)  # else it is alive
     ]
     others = came.keys() - {orphan.run_id for orphan in found}  # they waited for an answer
     rows += [{"run_id": run_id} | _bulk.outcome(run_id, came) for run_id in sorted(others)]
     session.show(rows, lambda: _draw(rows))
-    if any(row["status"] in ("failed", *_WAITING) for row in rows) and not dry_run:
+    if any(row["status"] in ("failed", *_WAITING) for row in rows):
         raise SystemExit(Exit.FAILED)
+
+
+def _row(orphan: Orphan, error: str | None) -> dict[str, Any]:
+    return orphan._asdict() | {"status": _status(orphan), "error": error}
 
 
 def _draw(rows: Sequence[Mapping[str, Any]]) -> None:
