@@ -308,6 +308,10 @@ def test_a_false_claim_is_told_from_a_run_that_failed(cli: Cli) -> None:
         assert "failed" not in done.out
     named = cli("verify", "claims")
     assert "  the run itself is completed\n" in named.out
+    advice = "to execute those steps again, continue it with:\n  holdfast resume claims --flow="
+    assert advice in named.out
+    assert advice in cli("show", "claims").out
+    assert cli("verify").out.endswith("see what to do: holdfast show claims\n")
     assert cli("verify", "claims", "--json").json["verdicts"] == {"failed": 1}
     shown = cli("show", "claims").out
     assert "\nevidence  1 found false\n" in shown

@@ -3,14 +3,17 @@
 from collections import Counter
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Final
 
 import click
 
+from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._claims import Allowed, allowing
 from holdfast.cli._drawing import Text
 from holdfast.cli._exits import Exit
 from holdfast.cli._options import duration, option
+from holdfast.cli._outcome import draw_advice
 from holdfast.cli._progress import progress
 from holdfast.cli._proof import prove
 from holdfast.cli._runs import find_run, run_argument
@@ -19,7 +22,9 @@ from holdfast.engine.voting.rows import LONGEST
 from holdfast.evidence import EvidenceVerifier
 from holdfast.operations.verifying import Checked
 from holdfast.views import receipts, words
-from holdfast.views.runs import doing
+from holdfast.views.next_steps import next_for
+from holdfast.views.rescue import Advice
+from holdfast.views.runs import doing, of_id
 from holdfast.views.spreading import check_all, number_of_runs, side_by_side
 from holdfast.views.verifying import (
     FINE,
@@ -31,6 +36,8 @@ from holdfast.views.verifying import (
     judge,
     said,
 )
+
+_FALSE: Final = "failed"  # the verdict about a run that claims something false
 
 
 @as_command(
@@ -170,9 +177,24 @@ def _check_runs(
                 if session.json or runs or report.verdict not in FINE:
                     reports.append(report)
                 advance()
-    session.show(document(reports), lambda: _draw(reports, verdicts, statuses))
+        false = [report.run_id for report in reports if report.verdict == _FALSE]
+        advice = {name: _next(session, cp, name) for name in false if runs and not session.json}
+
+    def draw() -> None:
+        _draw(reports, verdicts, statuses, advice)
+        if false and not runs:
+            see = session.commands.line("show", false[0])
+            _show.say(f"see what to do: {see}", "dim")
+
+    session.show(document(reports), draw)
     if not are_fine(verdicts):
         raise SystemExit(Exit.FAILED)
+
+
+def _next(session: Session, cp: SyncCheckpointer, run_id: str) -> Advice | None:
+    """What `show` says about a run that claims something false."""
+    info = of_id(cp, run_id)
+    return next_for(session.commands, cp, info, doing(cp, info)[1], failing=True)
 
 
 def _check_receipt(session: Session, receipt: str) -> None:
@@ -208,7 +230,12 @@ def _worded(verdict: str) -> Text:
     return _show.cell(said(verdict), _show.style_of(style))
 
 
-def _draw(reports: list[Report], verdicts: Counter[str], statuses: Mapping[str, str]) -> None:
+def _draw(
+    reports: list[Report],
+    verdicts: Counter[str],
+    statuses: Mapping[str, str],
+    advice: Mapping[str, Advice | None],
+) -> None:
     """What was found; of the runs that were named, whose status is given, with its details."""
     one = bool(statuses)
     for report in reports:
@@ -228,6 +255,7 @@ def _draw(reports: list[Report], verdicts: Counter[str], statuses: Mapping[str, 
             voters = sorted({vote.voter for one in report.votes for vote in one.votes})
             if voters:
                 _show.say(f"  answered by {', '.join(voters)}")
+            draw_advice(advice.get(report.run_id))
     if not one:
         each = sorted(verdicts.items(), key=lambda one: (one[0] in FINE, one[0] == NO_CLAIMS, one))
         summary = ", ".join(f"{count:,} {_counted(verdict)}" for verdict, count in each)
