@@ -48,7 +48,10 @@ def test_diff_fork_rollback_and_delete_take_a_checkpoint_alone(
     same = cli("diff", "plain-run", "2", "3").out
     assert cli("diff", "plain-run@2", "plain-run@3").out == same
     assert cli("diff", "plain-run@2", "3").out == same
-    assert cli("diff", "plain-run", "2").code == Exit.USAGE
+    for one in (["plain-run"], ["plain-run", "2"], ["plain-run@2"]):
+        done = cli("diff", *one)
+        assert done.code == Exit.USAGE
+        assert "name two checkpoints: RUN A B, RUN@SEQ B or RUN@SEQ RUN@SEQ\n" in done.err
     assert cli("fork", "plain-run@2", "--json").json["origin"] == "plain-run@2"
     assert cli("fork", "plain-run@2", "--at", "3").code == Exit.USAGE
     assert cli("rollback", "plain-run@3", "--json").json["checkpoint_id"] == "plain-run@3"

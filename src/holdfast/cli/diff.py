@@ -17,10 +17,10 @@ _COLOURS = {"add": "green", "remove": "red", "replace": "yellow"}
     "holdfast diff nightly 3 7 --patch",
 )
 @run_argument()
-@click.argument("a")
+@click.argument("a", required=False, metavar="A")
 @click.argument("b", required=False, metavar="[B]")
 @option("--patch", "A JSON Patch (RFC 6902) that turns A into B.")
-def command(session: Session, run: str, a: str, b: str | None, patch: bool) -> None:
+def command(session: Session, run: str, a: str | None, b: str | None, patch: bool) -> None:
     """Show how the state at B differs from the state at A.
 
     Each is a seq of RUN, a checkpoint of any run as RUN@SEQ, or a step: its newest checkpoint.
