@@ -67,6 +67,22 @@ def test_show_has_inputs_the_item_the_error_once_and_the_users_own_lines(
     assert (told["failure"]["step"], told["failure"]["attempts"]) == ("charges[1]", 2)
 
 
+def test_show_tells_a_long_error_in_full_once(cli: Cli) -> None:
+    Path("gauges.py").write_text(
+        "from holdfast.workflow import step, workflow\n"
+        "@step\n"
+        "def load():\n"
+        "    raise ValueError('a gauge is out of order: ' + 'x' * 80)\n"
+        "@workflow('gauges')\n"
+        "async def gauges():\n"
+        "    await load()\n"
+    )
+    assert cli("run", "gauges:gauges", "--run-id", "g").code == Exit.FAILED
+    out = cli("show", "g").out
+    assert out.count("x" * 80) == 1
+    assert "  ValueError: a gauge is out of order: xxx" in out.partition("failed in load")[0]
+
+
 def test_show_of_a_step_has_all_attempts_one_traceback_and_every_item(
     cli: Cli, failed: None
 ) -> None:

@@ -37,6 +37,7 @@ _MOMENTS: Final = 50
 _LINES: Final = 20
 _PROBLEMS: Final = 3
 _BAR: Final = 10
+_ERROR: Final = 60  # characters
 
 
 @as_command(
@@ -97,7 +98,8 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
             _show.show(doing)
         _show.say()
         moments = found.moments if full else found.moments[-_MOMENTS:]
-        _draw_timeline(moments, len(found.moments), Gaps(steps))
+        error = "" if told.failure is None else str(told.failure)
+        _draw_timeline(moments, len(found.moments), Gaps(steps), error)
         draw_outcome(told, full=full)
         draw_claims(claimed, full=full)
         if found.children:
@@ -207,7 +209,8 @@ def _draw_summary(
     )
 
 
-def _draw_timeline(moments: Sequence[Moment], count: int, gaps: Gaps) -> None:
+def _draw_timeline(moments: Sequence[Moment], count: int, gaps: Gaps, error: str) -> None:
+    """The last moments of so many; the `error` that ended the run is told in full below them."""
     if len(moments) < count:
         _show.say(f"… {count - len(moments):,} earlier; see them with --full", "dim")
     longest = max((moment.took or 0.0 for moment in moments), default=0.0)
@@ -217,7 +220,11 @@ def _draw_timeline(moments: Sequence[Moment], count: int, gaps: Gaps) -> None:
         told = "" if before is None else gaps.between(before, moment)
         if told:
             rows.append(("", "", _show.cell(f"· {told}", "dim"), "", "", ""))
-        shown = moment._replace(note="") if is_told(moment, before) else moment
+        shown = moment
+        if is_told(moment, before):
+            shown = moment._replace(note="")
+        elif moment.note == error and len(error) > _ERROR:
+            shown = moment._replace(note=f"{error[: _ERROR - 1]}…")
         rows.append(_row(shown, longest))
         before = moment
     _show.table(("SEQ", "TIME", "WHAT", "TOOK", "", "NOTE"), rows, right=("SEQ", "TOOK"))
