@@ -134,6 +134,12 @@ def test_looking_at_a_store_that_is_not_there_creates_nothing(cli: Cli, tmp_path
     assert not (tmp_path / ".holdfast").exists()
 
 
+def test_a_command_with_a_store_of_its_own_offers_no_other(cli: Cli) -> None:
+    shown = cli("demo", "--help").out
+    assert "--json" in shown
+    assert not any(name in shown for name in ("--store", "--key-file", "--sign-key"))
+
+
 def test_of_a_store_that_is_not_there_it_is_said_who_named_it(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from copy import copy
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -90,8 +91,11 @@ class Command(click.Command):
                 formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
 
 
-def as_command(*examples: str) -> Callable[[Callable[..., None]], Command]:
-    """Make a command of a function that takes the `Session` first; it is named like its module."""
+def as_command(*examples: str, own_store: bool = False) -> Callable[[Callable[..., None]], Command]:
+    """Make a command of a function that takes the `Session` first; it is named like its module.
+
+    Where it has its `own_store`, help hides the options that name a store and its keys.
+    """
 
     def make(fn: Callable[..., None]) -> Command:
         @functools.wraps(fn)
@@ -112,11 +116,20 @@ def as_command(*examples: str) -> Callable[[Callable[..., None]], Command]:
 
         name = fn.__module__.rpartition(".")[2].rstrip("_").replace("_", "-")
         made = click.command(name, cls=Command)(run)
-        made.params += _COMMON
+        made.params += map(_hidden, _COMMON) if own_store else _COMMON
         made.examples = examples
         return made
 
     return make
+
+
+def _hidden(one: click.Option) -> click.Option:
+    """The option without its line in the help, if it is about a store."""
+    if one.name in ("as_json", "debug"):
+        return one
+    one = copy(one)
+    one.hidden = True
+    return one
 
 
 def shown_commands() -> Commands:

@@ -17,7 +17,7 @@ from holdfast.demo import main
 from holdfast.views.commands import Commands
 
 
-@as_command("holdfast demo", "holdfast demo --ui", "holdfast demo ~/tides")
+@as_command("holdfast demo", "holdfast demo --ui", "holdfast demo ~/tides", own_store=True)
 @click.argument(
     "directory", required=False, type=click.Path(file_okay=False, path_type=Path, resolve_path=True)
 )
@@ -26,7 +26,7 @@ def command(session: Session, directory: Path | None, in_browser: bool) -> None:
     """Kill a program in the middle of its work, resume it, and delete a file that it made.
 
     The program and its store are written to DIRECTORY, where you can look at them afterwards, or
-    to a temporary directory. --store is not used.
+    to a temporary directory.
     """
     if session.json:
         _show.print_json(main(directory, StringIO())._asdict())
