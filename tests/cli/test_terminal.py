@@ -168,6 +168,23 @@ def test_long_work_has_a_bar_that_is_gone_at_the_end(
     assert shown.rstrip().endswith("50 runs: 50 ok")
 
 
+def test_watching_breaks_long_lines_between_words(terminal: Terminal, cli: Cli) -> None:
+    Path("gauges.py").write_text(
+        "from holdfast.workflow import workflow\n"
+        "@workflow('gauges')\n"
+        "async def gauges():\n"
+        "    raise ValueError('measurement ' * 20)\n"
+    )
+    assert cli("run", "gauges:gauges", "--run-id", "g").code == Exit.FAILED
+    code, shown = finished(terminal("watch", "g", NO_COLOR="1"))
+    assert code == Exit.FAILED
+    assert shown.count("measurement") == 20
+    lines = [line for line in shown.splitlines() if "measurement" in line]
+    assert len(lines) > 1
+    assert all(len(line) <= 120 for line in lines)
+    assert all(line.startswith(" " * 16 + "measurement") for line in lines[1:])
+
+
 def test_watching_ends_with_ctrl_c_and_does_nothing_to_the_run(
     terminal: Terminal, plain: hf.SyncCheckpointer
 ) -> None:

@@ -27,6 +27,7 @@ from holdfast.views.next_steps import next_for
 from holdfast.views.runs import doing, nobody
 
 _LOOK: Final = 2.5  # seconds after which to look whether its process is alive, and how far it is
+_BEHIND: Final = 16  # columns of the time and the seq
 _ENDS: Final = {"completed": Exit.OK, "failed": Exit.FAILED, "cancelled": Exit.FAILED}
 
 
@@ -156,7 +157,7 @@ class _Watching:
             line.add(painted(moment)).add(took)
             if told := str(note(moment)):
                 line.add(f"  {_show.clean(told)}", "dim")
-            _show.show(line)
+            _show.explain(line, indent=_BEHIND)
         sys.stdout.flush()
 
     def _show_steps(self, steps: Iterable[UnderWay], *, named: bool = False) -> None:
