@@ -19,9 +19,10 @@ from holdfast.graph import END, Graph
 from holdfast.pipeline import Pipeline
 from holdfast.views import words
 from holdfast.views.axis import Axis, Piece, axis_of
-from holdfast.views.step_detail import detail_of
+from holdfast.views.step_detail import choose, detail_of
 from holdfast.views.step_graph import graph_of
 from holdfast.views.step_groups import groups_of
+from holdfast.views.step_names import split_key
 from holdfast.views.step_reading import StepReader, steps_of
 from holdfast.views.steps import Execution, Steps
 from holdfast.workflow import Retry, ask, for_each, step, workflow
@@ -321,3 +322,23 @@ def test_an_attempt_whose_value_can_not_be_stored_is_as_long_as_it_was(
     assert first.end is not None
     assert last.start is not None
     assert last.start - first.end >= 0.4e6, "the pause between them"
+
+
+def executed(*outcomes: tuple[str, str]) -> Steps:
+    """A run in which these parts and items ended so, one after the other."""
+    executions = tuple(
+        Execution(key, *split_key(key), status, seq, None, None)
+        for seq, (key, status) in enumerate(outcomes, 1)
+    )
+    return Steps("r", 9, 0, 0, "failed", executions, (), (), {}, 0, {}, None, None)
+
+
+def test_of_the_parts_of_a_step_the_one_that_failed_is_shown() -> None:
+    steps = executed(("book/hotel", "failed"), ("book/flight", "completed"))
+    assert [one.name for one in choose(steps, "book")] == ["book / flight", "book / hotel"]
+
+
+def test_an_item_that_failed_at_first_is_shown_as_it_ended() -> None:
+    steps = executed(("a[1]", "failed"), ("a[2]", "completed"), ("a[1]", "completed"))
+    shown = choose(steps, "a")[-1]
+    assert (shown.name, shown.status) == ("a[1]", "completed")

@@ -18,7 +18,7 @@ from holdfast.model import CARRY_STATE, Entry, Kind
 from holdfast.operations.answers import DEADLINE
 from holdfast.views import threads
 from holdfast.views.errors import NotFoundError
-from holdfast.views.steps import Attempt, Execution, Steps
+from holdfast.views.steps import PROBLEMS, Attempt, Execution, Steps
 
 _OUTPUTS: Final = 200  # that are read; there may be one for each word of a model
 
@@ -97,7 +97,8 @@ class Detail(NamedTuple):
 def choose(steps: Steps, step: str, at: int | None = None) -> Sequence[Execution]:
     """The executions of a step, by its key or name: the one to show is the last of them.
 
-    Of the items of a `for_each`, it is one that failed, if there is one.
+    Of the items of a `for_each`, or the parts of a step, it is one that failed in the end, if there
+    is one.
     With `at`, only the one whose entry has this seq. Raises `NotFoundError`.
     """
     same = [one for one in steps.executions if one.key == step]
@@ -110,8 +111,8 @@ def choose(steps: Steps, step: str, at: int | None = None) -> Sequence[Execution
         lead = meant(step, known)
         raise NotFoundError(f"run {steps.run_id!r} has no step {step!r}{where}{lead}")
     current = [one for one in found if one.current]
-    if len({one.name for one in current}) > 1:
-        current.sort(key=lambda one: one.status in ("failed", "damaged", "cut off"))
+    last = {one.key: one for one in current}
+    current.sort(key=lambda one: one is last[one.key] and one.status in PROBLEMS)
     return [*(one for one in found if not one.current), *current] if current else found
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from holdfast.views.steps import Execution, Steps
+from holdfast.views.steps import PROBLEMS, Execution, Steps
 
 _ITEM: Final = re.compile(r"\[(\d+)\]")
 _WORST: Final = (
-    "failed", "damaged", "cut off", "asks", "running", "begun", "waits", "cancelled",
-    "not started",
-)  # fmt: skip
+    *PROBLEMS,
+    *("asks", "running", "begun", "waits", "cancelled", "not started"),
+)
 
 
 class Group(NamedTuple):

@@ -7,7 +7,10 @@ off by a crash only if it had recorded something, or by what was finished first 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+PROBLEMS: Final = ("failed", "damaged", "cut off")
+"""The statuses of executions that somebody should look at."""
 
 
 class Attempt(NamedTuple):
@@ -50,7 +53,7 @@ class Execution(NamedTuple):
     @property
     def is_problem(self) -> bool:
         """Whether somebody should look at it."""
-        return self.status in ("failed", "damaged", "cut off") or any(
+        return self.status in PROBLEMS or any(
             attempt.outcome != "completed" for attempt in self.tried[:-1]
         )
 
