@@ -85,11 +85,6 @@ def test_a_fork_is_made_with_an_edited_state(visit: Visits, writable: Served, st
     page.get_by_role("link", name="Fork…").first.click()
     dialog = page.get_by_role("dialog")
     editor = dialog.get_by_label("State, as JSON")
-    page.set_viewport_size({"width": 400, "height": 800})
-    across = dialog.bounding_box()
-    assert across is not None
-    assert (across["x"], across["width"]) == (0, 400), "on a phone, from edge to edge"
-    page.set_viewport_size({"width": 1280, "height": 800})
     state = json.loads(editor.input_value())
     editor.fill("{")
     expect(dialog).to_contain_text("Not JSON")
@@ -150,7 +145,11 @@ def test_dialogs_fit_a_phone(visit: Visits, writable: Served) -> None:
     for action in ("Fork…", "Roll back…", "Prune…"):
         page.get_by_label("More actions").click()
         page.locator(".menu").get_by_role("link", name=action).click()
-        expect(page.get_by_role("dialog")).to_be_visible()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_be_visible()
+        across = dialog.bounding_box()
+        assert across is not None
+        assert (across["x"], across["width"]) == (0, PHONE), "from edge to edge"
         assert overflow(page) <= 0
         page.get_by_role("link", name="Back").click()
         expect(page.get_by_role("dialog")).to_be_hidden()
