@@ -7,7 +7,7 @@ import html
 import json
 import re
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -462,6 +462,31 @@ def test_items_are_not_completed_before_the_last_of_them_is(
     asyncio.run(main())
     assert shown_as("cut off")
     assert not shown_as("completed")
+
+
+@pytest.mark.parametrize(("caught", "status"), [(False, "not started"), (True, "completed")])
+def test_items_that_record_nothing_are_to_begin_unless_the_run_went_on_without_them(
+    cp: SyncCheckpointer, client: TestClient, caught: bool, status: str
+) -> None:
+    @step
+    def load(n: int) -> int:
+        return n
+
+    async def load_first(n: int) -> None:
+        if n > 1:
+            raise ValueError(n)
+        await load(n)
+
+    @workflow
+    async def loads() -> None:
+        with suppress(ValueError if caught else KeyError):
+            await for_each([1, 2, 3], load_first, concurrency=1)
+
+    with suppress(ValueError):
+        hf.Engine(cp).run_sync(loads(), run_id="r")
+    text = client.get("/runs/r").text
+    assert "1 of 3" in text
+    assert f'<span class="sr">{status} </span></span>' in text
 
 
 def test_a_question_that_is_open_again_takes_as_long_as_all_its_rounds_so_far(

@@ -22,7 +22,7 @@ class Group(NamedTuple):
     members: tuple[Execution, ...]  # in the order of their entries
     items: int = 0  # of a `for_each`: how many of them have recorded something
     total: int | None = None  # how many there are, if that is known
-    rest: str = ""  # the status of the items that have recorded nothing, if there are any
+    unbegun: str = ""  # the status of the items that have recorded nothing, if there are any
 
     @property
     def only(self) -> Execution:
@@ -35,7 +35,7 @@ class Group(NamedTuple):
         last = {
             one.key if self.kind != "rounds" else "": one for one in self.members if one.current
         }
-        found = {self.rest, *(one.status for one in last.values())}
+        found = {self.unbegun, *(one.status for one in last.values())}
         return next((word for word in _WORST if word in found), self.only.status)
 
     @property

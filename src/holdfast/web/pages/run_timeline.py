@@ -31,8 +31,11 @@ WINDOW: Final = 200
 
 _MOST_ROWS: Final = 2000  # that a page may ask for again, to refresh what it shows
 _BEFORE: Final = 20  # rows to show before the one that is selected
-_RESTS: Final = {"running": "running", "orphaned": "cut off", "completed": ""}
-"""By the status of a run: that of the items of a `for_each` that have recorded nothing."""
+_UNBEGUN: Final = {"running": "running", "orphaned": "cut off", "completed": ""}
+"""By the status of a run: that of the items of a `for_each` that have recorded nothing.
+
+A completed run went on without them, as after an error that its flow caught: they will never begin.
+"""
 
 _NUMBER: Final = re.compile(r"^(\d+) items")
 
@@ -274,8 +277,8 @@ def _counted(site: Site, steps: Steps, word: str, line: Line) -> Line:
     if number is None:
         return line
     total = int(number[1])
-    rest = "" if line.group.items >= total else _RESTS.get(word, "not started")
-    return line._replace(group=line.group._replace(total=total, rest=rest))
+    unbegun = "" if line.group.items >= total else _UNBEGUN.get(word, "not started")
+    return line._replace(group=line.group._replace(total=total, unbegun=unbegun))
 
 
 TAB: Final = Tab("timeline", "Timeline", render)
