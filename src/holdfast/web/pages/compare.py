@@ -91,15 +91,18 @@ def _split(facts: list[tuple[str, Any, Any]]) -> dict[str, Any]:
     return {"facts": [fact for fact in facts if fact not in same], "shared": same}
 
 
-def _inputs(site: Site, a: Side, b: Side) -> list[str | None]:
+def _inputs(site: Site, a: Side, b: Side) -> tuple[str | None, str | None]:
     """What each side was given, on a line, with its digest if the lines don't tell them apart."""
     left, right = _given(site, a), _given(site, b)
     if left != right or a.inputs == b.inputs:
-        return [left, right]
-    return [
-        None if side.inputs is None else f"{line or ''} (digest {side.inputs[:12]})".strip()
-        for side, line in ((a, left), (b, right))
-    ]
+        return left, right
+    return _with_digest(left, a), _with_digest(right, b)
+
+
+def _with_digest(line: str | None, side: Side) -> str | None:
+    if side.inputs is None:
+        return None
+    return f"{line or ''} (digest {side.inputs[:12]})".strip()
 
 
 def _given(site: Site, side: Side) -> str | None:
