@@ -6,6 +6,7 @@ import doctest
 import os
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,8 @@ def test_the_guide_does_what_it_says(tmp_path: Path) -> None:
 
     def run(command: str) -> str:
         nonlocal last
+        if command.startswith("holdfast resume"):
+            time.sleep(0.2)  # nobody types faster, and `show` tells of such gaps
         done = run_process(
             ["bash", "-c", f"(exit {last}); {command}"],
             cwd=tmp_path, env=environment, check=False,
