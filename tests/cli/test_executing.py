@@ -392,7 +392,9 @@ def test_until_when_a_question_can_be_answered_is_shown_with_what_comes_then(cli
 
 
 def test_a_run_whose_deadline_has_passed_is_to_be_resumed(cli: Cli) -> None:
-    assert cli("run", "jobs:impatient", "--run-id", "i").code == Exit.PAUSED
+    paused = cli("run", "jobs:impatient", "--run-id", "i")
+    assert paused.code == Exit.PAUSED
+    assert re.search(r"\n  \S+: until .+ \(then: no answer\)\n", paused.err)
     wait_until(lambda: cli("questions", "--overdue", "--json").out)
     shown = cli("show", "i").out
     way = "continue it with:\n  holdfast resume i --flow=MODULE:NAME\n"
@@ -406,7 +408,9 @@ def test_a_run_whose_deadline_has_passed_is_to_be_resumed(cli: Cli) -> None:
 
 
 def test_what_nobody_answered_in_time_is_recovered_too(cli: Cli) -> None:
-    assert cli("run", "jobs:impatient", "--run-id", "i").code == Exit.PAUSED
+    paused = cli("run", "jobs:impatient", "--run-id", "i")
+    assert paused.code == Exit.PAUSED
+    assert re.search(r"\n  \S+: until .+ \(then: no answer\)\n", paused.err)
     wait_until(lambda: cli("questions", "--overdue", "--json").out)
     (row,) = cli("recover", "--flow", "jobs:impatient", "--json").json
     assert (row["run_id"], row["status"], row["result"]) == ("i", "completed", "no answer")

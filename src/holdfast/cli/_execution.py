@@ -32,7 +32,7 @@ from holdfast.kernel.core import Core
 from holdfast.logs import logger
 from holdfast.urls import masked
 from holdfast.views import words
-from holdfast.views.asking import asked_by_child
+from holdfast.views.asking import asked_by_child, otherwise
 from holdfast.views.commands import other_answers
 from holdfast.views.errors import as_options
 from holdfast.views.outcome import failure_from
@@ -191,6 +191,9 @@ class EventPrinter:
             for one in asked:  # a run that is resumed does not ask again
                 if one.key not in self._asked:
                     self._say(f"? {one.key}: {one.prompt}", "yellow")
+                if one.deadline is not None:
+                    until = words.moment(one.deadline)
+                    self._say(f"  {one.key}: until {until} (then: {otherwise(one)})", "dim")
         if line:
             self._say(line if own else f"  {line}", style)
         if note:
