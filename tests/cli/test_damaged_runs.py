@@ -193,3 +193,18 @@ def test_exports_and_copies_say_what_they_lack(cli: Cli, damaged: Path) -> None:
     assert copied.code == Exit.FAILED
     assert copied.out == "2 runs copied to copy.db: 2 new, without a-1@5\n"
     assert cli("verify", "--no-evidence", "--store=copy.db").code == Exit.OK
+
+
+@pytest.mark.parametrize("seconds", [1e308, float("inf")])
+def test_a_duration_that_nothing_can_take_is_shown_as_damage(cli: Cli, seconds: float) -> None:
+    with hf.Engine("sqlite:///runs.db") as engine:
+        engine.run_sync(quick(), run_id="q-1")
+    with closing(sqlite3.connect("runs.db")) as db, db:
+        db.execute("UPDATE holdfast_entries SET duration = ? WHERE step = 'a'", (seconds,))
+    for arguments in (["show", "q-1"], ["show", "q-1", "--step", "a"]):
+        shown = cli(*arguments, DB)
+        assert shown.code == Exit.FAILED
+        assert "its checksum does not match" in shown.err
+        assert "over 10,000 years" in shown.out
+        assert max(map(len, shown.out.splitlines())) < 200
+    assert cli("show", "q-1", "--json", DB).json["result"] == 1

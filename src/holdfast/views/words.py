@@ -1,5 +1,6 @@
 """Times, sizes and numbers as people read them: the same on a terminal and on a page."""
 
+import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
@@ -10,6 +11,7 @@ from holdfast.errors.base import one_line
 __all__ = ["ago", "moment", "plural", "size", "some", "span"]
 
 _NAMED: Final = 3
+_MILLENNIA: Final = 10_000 * 365.25 * 86_400  # seconds
 
 
 def moment(when: datetime | None) -> str:
@@ -23,9 +25,11 @@ def ago(when: datetime) -> str:
 
 
 def span(seconds: float) -> str:
-    """A length of time, in its two largest units."""
+    """A length of time, in its two largest units; a damaged entry may state any number."""
     if seconds < 0:
         return f"-{span(-seconds)}"
+    if not seconds < _MILLENNIA:
+        return "unknown" if math.isnan(seconds) else "over 10,000 years"
     if seconds < 0.0995:
         return f"{1000 * seconds:.1f} ms" if seconds < 0.00995 else f"{1000 * seconds:.0f} ms"
     if seconds < 60:
