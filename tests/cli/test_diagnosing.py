@@ -139,6 +139,13 @@ def test_retry_of_many_shows_them_first_and_asks(cli: Cli, failed: None) -> None
     assert cli("retry", "--of", "nobody", "--dry-run").out == "no failed runs\n"
 
 
+def test_retry_of_named_runs_takes_no_filters(cli: Cli, failed: None) -> None:
+    for option, value in (("--of", "other"), ("--since", "1h"), ("--error", "ValueError")):
+        done = cli("retry", "bill", option, value, "--dry-run")
+        assert done.code == Exit.USAGE, option
+        assert "choose among all runs" in done.err
+
+
 def test_a_run_that_another_process_continues_meanwhile_is_not_told_to_have_failed() -> None:
     active = hf.RunActiveError("bill", "running", "vm:7")
     told = _bulk.outcome("bill", {"bill": active})

@@ -137,3 +137,18 @@ def test_a_key_file_that_is_not_there_is_named(cli: Cli) -> None:
         cp.save("run", 1)
     done = cli("runs", "--store", "some.db", "--key-file", "nope.keys")
     assert "there is no key file 'nope.keys'; name another one" in done.err
+
+
+def test_a_key_that_is_missing_or_wrong_exits_as_what_can_not_be_read(cli: Cli) -> None:
+    cli("keygen", "--out", "ring.keys", "--id", "one")
+    cli("keygen", "--out", "other.keys", "--id", "one")
+    with hf.SyncCheckpointer("k.db", key=hf.Keyring.from_file("ring.keys")) as cp:
+        cp.save("r-1", {"n": 1})
+    for arguments in (["show", "r-1"], ["diff", "r-1", "0", "1"], ["fork", "r-1"]):
+        missing = cli(*arguments, "--store", "k.db")
+        assert missing.code == Exit.UNAVAILABLE, arguments
+        assert "no key was given" in missing.err
+        wrong = cli(*arguments, "--store", "k.db", "--key-file", "other.keys")
+        assert wrong.code == Exit.UNAVAILABLE, arguments
+        assert "key" in wrong.err
+    assert cli("show", "r-1", "--store", "k.db", "--key-file", "ring.keys").code == Exit.OK

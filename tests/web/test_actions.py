@@ -9,6 +9,7 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from click.testing import CliRunner
@@ -17,6 +18,7 @@ from starlette.testclient import TestClient
 import holdfast as hf
 from holdfast.cli.main import holdfast
 from holdfast.web import editing
+from holdfast.workflow import step, workflow
 from tests.web import small_flows as flows
 from tests.web.conftest import Serving
 
@@ -198,6 +200,24 @@ def test_an_id_that_can_not_be_is_refused_beside_its_field(writing: TestClient, 
     assert answer.status_code == 422
     assert 'id="new_id-wrong"' in answer.text
     assert 'id="state-wrong"' not in answer.text
+
+
+def test_the_id_suggested_for_the_fork_of_a_child_run_is_accepted(
+    writing: TestClient, cp: hf.SyncCheckpointer, store: Path
+) -> None:
+    @workflow
+    async def parent() -> str:
+        return await step("part").subworkflow(flows.site)
+
+    flows.execute(store, parent, "parent-1")
+    (child,) = (one for one in cp.runs() if one.parent_id)
+    path = f"/runs/{quote(child.run_id, safe='')}/do/fork"
+    page = writing.get(path).text
+    new_id = hidden(page, "new_id")
+    assert new_id.startswith("parent-1/part")
+    made = post(writing, path, at=hidden(page, "at"), new_id=new_id)
+    assert made.status_code == 303, made.text
+    assert cp.run(new_id) is not None
 
 
 def test_a_large_state_is_forked_as_it_is_and_edited_elsewhere(

@@ -25,7 +25,10 @@ class Exit(IntEnum):
     FAILED = 1, "the run failed or was cancelled, or a check found something wrong"
     USAGE = 2, "the command was not understood: an option, an id or a value is wrong"
     NOT_FOUND = 3, "there is no such run, checkpoint, question, flow or store"
-    UNAVAILABLE = 4, "the store or a file can't be opened, read or written"
+    UNAVAILABLE = (
+        4,
+        "the store or a file can't be opened, read or written; a key is missing or wrong",
+    )
     PAUSED = 5, "the run is paused: it waits for an answer, or to be resumed"
     REFUSED = (
         6,

@@ -114,6 +114,10 @@ def test_the_store_is_described_as_by_the_command_line(api: Api, cli: Cli) -> No
     assert sum(hour["started"] for hour in hours) == len(RUNS) + 1
 
 
+def test_hours_until_the_end_of_time_are_no_error(api: Api) -> None:
+    assert api("/tally", since="9999-12-31T23:59:59-14:00") == {"hours": [], "next": None}
+
+
 def test_verifying_answers_as_the_command_line(
     filled: SyncCheckpointer, cli: Cli, serving: Serving
 ) -> None:
