@@ -15,6 +15,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.cli._exits import Exit
+from holdfast.codec.summaries import for_people
 from holdfast.kernel.core import Core
 from holdfast.model import Entry
 from holdfast.workflow import Retry, ask, for_each, parallel, step, workflow
@@ -419,6 +420,25 @@ def test_long_states_and_timelines_are_cut_unless_asked_for(
     assert "more lines; see them with --full" in short
     assert "--full" not in full
     assert len(full.splitlines()) > 140
+
+
+def test_of_a_large_state_only_what_is_shown_is_laid_out(
+    cli: Cli, cp: hf.SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cp.save("few", {"rows": [{"id": n, "name": "x" * 70} for n in range(30)]})
+    cp.save("many", {"rows": [{"id": n, "name": "x" * 70} for n in range(9000)]})
+    drawn: list[object] = []
+
+    def draw(value: object) -> Any:
+        drawn.append(value)
+        return for_people(value)
+
+    monkeypatch.setattr("holdfast.cli._show.for_people", draw)
+    few, many = cli("show", "few").out.splitlines(), cli("show", "many").out.splitlines()
+    assert few[-1] == "… 104 more lines; see them with --full"
+    assert many[-1] == "… over 1,000 more lines; see them with --full"
+    assert few[-21:-1] == many[-21:-1]
+    assert len(drawn) < 2500
 
 
 def test_a_diff_is_readable_and_a_patch_that_applies(cli: Cli, plain: hf.SyncCheckpointer) -> None:

@@ -1,11 +1,8 @@
 """What a run was given, what came of it and what it claims, on the terminal."""
 
-import json
 from typing import Any, Final
 
 from holdfast.cli import _show
-from holdfast.codec.ascii_json import plain
-from holdfast.codec.summaries import for_people
 from holdfast.views import words
 from holdfast.views.claims import Claims, ShownClaim, said
 from holdfast.views.errors import as_options
@@ -23,13 +20,12 @@ def draw_value(title: str, value: Any, *, full: bool) -> None:
     """A value under its name, on one line if it is short; nothing where there is none."""
     if value is None:
         return
-    shown = for_people(value)
-    text = json.dumps(shown, ensure_ascii=False, default=plain)
-    if len(text) <= _ONE_LINE:
+    text = _show.on_one_line(value, _ONE_LINE)
+    if text is not None:
         _show.show(_show.cell(f"{title}  ", "bold").add(_show.clean(text)))
         return
     _show.say(title, "bold")
-    _show.print_laid_out(shown, most=None if full else _LINES)
+    _show.print_laid_out(value, most=None if full else _LINES)
 
 
 def draw_outcome(told: Outcome, *, full: bool) -> None:

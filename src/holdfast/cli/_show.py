@@ -7,19 +7,21 @@ terminal: escape sequences and characters that reorder text are shown, never sen
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import IO, Any, Final
 
 import click
 
 from holdfast.cli._drawing import Text, columns, highlighted, paragraph, wants_color
 from holdfast.codec.ascii_json import plain, to_ascii
-from holdfast.codec.summaries import for_people
+from holdfast.codec.summaries import for_people, is_summarised
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.errors.base import named_journals, one_line
 
 clean: Final = one_line
 to_json: Final = to_ascii
 _WIDTH: Final = 78
+_COUNTED: Final = 1000  # lines that are not shown
 _DEEPEST: Final = 40  # columns of indentation; what is deeper is on one line
 _NAMED: Final = 5  # entries that an export or copy lacks; with --json all of them
 _STYLES: Final = {
@@ -59,28 +61,51 @@ def print_pretty(value: Any, out: IO[str] | None = None) -> None:
 
 def print_laid_out(value: Any, *, most: int | None = None) -> None:
     """Draw a document in color, or its first lines; what is short is on one line."""
-    lines = [clean(line) for line in _laid_out(for_people(value))]
-    for line in lines[:most]:
-        show(highlighted(line))
-    if most is not None and len(lines) > most:
-        say(f"… {len(lines) - most:,} more lines; see them with --full", "dim")
+    lines = _laid_out(value)
+    for line in islice(lines, most):
+        show(highlighted(clean(line)))
+    more = sum(1 for _ in islice(lines, _COUNTED + 1))  # more of a large one is not looked at
+    if more:
+        count = f"over {_COUNTED:,}" if more > _COUNTED else f"{more:,}"
+        say(f"… {count} more lines; see them with --full", "dim")
 
 
-def _laid_out(value: Any, indent: str = "", name: str = "") -> Iterator[str]:
-    text = json.dumps(value, ensure_ascii=False, default=plain)
-    is_deep = len(indent) > _DEEPEST or not isinstance(value, dict | list) or not value
-    if is_deep or len(indent) + len(name) + len(text) < _WIDTH:
-        yield f"{indent}{name}{text}"
+def _laid_out(value: Any, indent: str = "", name: str = "", comma: str = "") -> Iterator[str]:
+    is_deep = len(indent) > _DEEPEST
+    is_flat = is_deep or not isinstance(value, dict | list) or not value or is_summarised(value)
+    room = _WIDTH - len(indent) - len(name) - 1
+    text = on_one_line(value, None if is_flat else room)
+    if text is not None:
+        yield f"{indent}{name}{text}{comma}"
         return
     begin, end = "{}" if isinstance(value, dict) else "[]"
-    items = value.items() if isinstance(value, dict) else [(None, item) for item in value]
+    items = value.items() if isinstance(value, dict) else ((None, item) for item in value)
     yield f"{indent}{name}{begin}"
     for number, (key, item) in enumerate(items, 1):
-        label = "" if key is None else f"{json.dumps(key, ensure_ascii=False)}: "
-        *lines, last = _laid_out(item, f"{indent}  ", label)
-        yield from lines
-        yield last if number == len(value) else f"{last},"
-    yield f"{indent}{end}"
+        label = "" if key is None else _label(key)
+        yield from _laid_out(item, f"{indent}  ", label, "," if number < len(value) else "")
+    yield f"{indent}{end}{comma}"
+
+
+def on_one_line(value: Any, most: int | None = None) -> str | None:
+    """A document as people read it; None if it has more characters, which are not looked at."""
+    if most is None or not isinstance(value, dict | list) or is_summarised(value):
+        text = json.dumps(for_people(value), ensure_ascii=False, default=plain)
+        return text if most is None or len(text) <= most else None
+    begin, end = "{}" if isinstance(value, dict) else "[]"
+    items = value.items() if isinstance(value, dict) else ((None, item) for item in value)
+    text, before = begin, ""
+    for key, item in items:
+        text += before + ("" if key is None else _label(key))
+        part = on_one_line(item, most - len(text) - len(end))
+        if part is None:
+            return None
+        text, before = text + part, ", "
+    return text + end if len(text) + len(end) <= most else None
+
+
+def _label(key: str) -> str:
+    return f"{json.dumps(key, ensure_ascii=False)}: "
 
 
 def print_json(value: Any) -> None:
