@@ -66,6 +66,26 @@ def review(what: str) -> Generator[Any, Any, Any]:
     return f"{what}: {decision}"
 
 
+def give_back(room: str) -> None:
+    print("gave back", room)
+
+
+@step(with_rollback=give_back)
+def reserve() -> str:
+    return "room 7"
+
+
+@workflow("trip")
+async def trip() -> bool:
+    await reserve()
+    return await ask("go?", returns=bool)
+
+
+@workflow("journey")
+async def journey() -> bool:
+    return await trip()
+
+
 @workflow("impatient")
 def impatient() -> Generator[Any, Any, Any]:
     return (yield ask("well?", deadline=0.05, default="no answer"))

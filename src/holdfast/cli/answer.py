@@ -15,7 +15,7 @@ from holdfast.codec import readable
 from holdfast.engine.people import inbox, requests
 from holdfast.engine.people.questions import Question
 from holdfast.errors import InvalidAnswerError, QuestionError
-from holdfast.views import continuing, threads, voided, words
+from holdfast.views import cancelling, continuing, threads, voided, words
 from holdfast.views.asking import asked_by_child
 from holdfast.views.commands import ANY_FORM, Commands, answer_form
 from holdfast.views.next_steps import next_for
@@ -55,6 +55,7 @@ def command(
         info = find_run(cp, run)
         threads.refuse(info)
         run_id = info.run_id
+        cancelling.refuse(cp, run_id)
         waiting = inbox.questions(cp.core, run_id)
         asked = _picked(waiting, question) or _refused(session, cp, waiting, run_id, question)
         if document is None and not session.interactive:

@@ -15,6 +15,7 @@ def command(session: Session, run: str, reason: str, by: str | None) -> None:
 
     If no process executes the run and nothing has to be undone, it is cancelled at once.
     Otherwise the process that executes it cancels it when it records its next step; this command
-    does not wait. If no process executes it, `holdfast resume` undoes its steps.
+    does not wait. If no process executes it, a worker or `holdfast resume` undoes its steps, and
+    its questions are void.
     """
     request(session, run, "cancel", reason, by)

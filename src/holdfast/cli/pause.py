@@ -1,10 +1,17 @@
 """`holdfast pause`: ask a run to pause."""
 
+from holdfast.checkpoint import RunInfo
+from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _options, _show
+from holdfast.cli._outcome import draw_advice
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.people import requests
+from holdfast.model import Status
 from holdfast.views import threads
+from holdfast.views.next_steps import to_cancel
+from holdfast.views.rescue import Advice
+from holdfast.views.runs import ANSWERED, ORPHANED, doing
 
 
 @as_command(
@@ -29,6 +36,20 @@ def request(session: Session, run: str, action: str, reason: str, by: str | None
         run_id = info.run_id
         cp.core.drive(requests.request(cp.core, run_id, action, reason, by=by))
         now = cp.run(run_id)
+        then = None if action != "cancel" or now is None else _then(session, cp, now)
     status = "deleted" if now is None else now.status
-    text = f"{_show.clean(run_id)} was asked to {action}, and is {status}"
-    session.show({"run_id": run_id, "asked": action, "status": status}, lambda: _show.say(text))
+    text = f"{run_id} was asked to {action}, and is {status}"
+
+    def draw() -> None:
+        _show.say(text)
+        draw_advice(then)
+
+    session.show({"run_id": run_id, "asked": action, "status": status}, draw)
+
+
+def _then(session: Session, cp: SyncCheckpointer, info: RunInfo) -> Advice | None:
+    """What completes a request to cancel, if the process that executes the run does not."""
+    word = doing(cp, info)[0]
+    if word in (Status.PAUSED, ORPHANED, ANSWERED):
+        return to_cancel(session.commands, cp, info)
+    return None

@@ -19,6 +19,7 @@ from holdfast.heads import Position
 from holdfast.kernel.pages import pass_by
 from holdfast.model import Entry, Kind, Status
 from holdfast.operations import answers
+from holdfast.views import cancelling
 from holdfast.views.step_names import left_behind
 from holdfast.views.step_questions import went_back
 from holdfast.views.values import plain
@@ -74,6 +75,7 @@ def of_run(cp: SyncCheckpointer, run: str) -> Iterator[Answered]:
     newest = cp.core.journals.entries(run, newest_first=True, damage=pass_by)
     entries = list(islice(newest, ENTRIES))
     voided = _voided(entries)
+    to_cancel = _to_cancel(entries)
     given: dict[str, list[Entry]] = {}
     for entry in entries:
         if entry.kind == Kind.ANSWER:
@@ -85,10 +87,19 @@ def of_run(cp: SyncCheckpointer, run: str) -> Iterator[Answered]:
                 yield _answered(cp, entry, answer)._replace(void=why)
             if ended is None and entries[0].status in _OVER:
                 ended, why = entries[0], f"the run was {entries[0].status}"
+            if ended is None and to_cancel is not None:
+                ended, why = to_cancel, cancelling.WHY
             if ended is not None and not said:
                 key, at = str(entry.step), to_datetime(ended.at)
                 prompt = _prompt(cp, entry)
                 yield Answered(run, key, prompt, None, at, None, "void", void=why)
+
+
+def _to_cancel(newest: Sequence[Entry]) -> Entry | None:
+    """The request to cancel that a run got since it stopped."""
+    if not newest or newest[0].status != Status.PAUSED:
+        return None
+    return cancelling.requested(one for one in newest if one.seq >= newest[0].term)
 
 
 def why_again(cp: SyncCheckpointer, run: str, question: str) -> Answered | None:

@@ -12,7 +12,7 @@ from holdfast.errors import HoldfastError
 from holdfast.kernel.core import Core
 from holdfast.model import Status
 from holdfast.operations.children import children
-from holdfast.views import threads
+from holdfast.views import cancelling, threads
 from holdfast.views.values import short
 
 
@@ -26,7 +26,8 @@ def awaited(cp: SyncCheckpointer, info: RunInfo) -> list[RunInfo]:
 def asked_by_child(core: Core, run_id: str) -> list[Question]:
     """What the first child run of a paused run asks that asks anything."""
     for child in _children(core, run_id):
-        if child.questions and child.status == Status.PAUSED:
+        asks = child.questions and child.status == Status.PAUSED
+        if asks and not cancelling.is_to_cancel(core, child.run_id):
             with suppress(HoldfastError):
                 if found := questions(core, child.run_id):
                     return found

@@ -12,11 +12,11 @@ from holdfast.codec.meta import Meta
 from holdfast.engine.people.inbox import questions
 from holdfast.engine.people.questions import Question
 from holdfast.engine.resume.activity import is_for_workers
-from holdfast.engine.resume.stops import cancel_requested, resume_requested
+from holdfast.engine.resume.stops import resume_requested
 from holdfast.errors import CheckpointCorruptedError, HoldfastError, KeyMissingError
 from holdfast.model import Kind, Status
 from holdfast.operations.verifying import Integrity
-from holdfast.views import continuing, threads, words
+from holdfast.views import cancelling, continuing, threads, words
 from holdfast.views.asking import asked_by_child, awaited, otherwise
 from holdfast.views.commands import Commands, meaning, other_answers
 from holdfast.views.rescue import Advice, is_current_intact, rescue
@@ -43,8 +43,9 @@ def next_for(
         return back
     if info.flow is None or info.flow == threads.FLOW:
         return None
-    if info.status == Status.PAUSED and _is_to_cancel(cp, info):
-        return _again(commands, cp, info, "it was asked to cancel, and is to undo its steps;")
+    if info.status == Status.PAUSED and cancelling.is_to_cancel(cp.core, info.run_id):
+        then = to_cancel(commands, cp, info)
+        return then._replace(why=f"it was asked to cancel; {then.why}")
     if info.status == Status.PAUSED and not facts.get("answered"):
         return _paused(commands, cp, info, facts)
     waits = info.status != Status.RUNNING or facts.get("orphaned") or facts.get("answered")
@@ -60,6 +61,23 @@ def next_for(
         why = "what it claims was found to be false; to execute those steps again,"
         return _again(commands, cp, info, why)
     return None
+
+
+def to_cancel(commands: Commands, cp: SyncCheckpointer, info: RunInfo) -> Advice:
+    """How a run goes on that nobody executes, and that was asked to cancel. Blocks."""
+    if continuing.has_worker(cp, info.run_id):
+        return Advice("a worker undoes its steps", "")
+    info = continuing.outermost(cp, info)
+    source = continuing.source_of(cp, info.run_id)
+    with suppress(CheckpointCorruptedError, KeyMissingError):
+        opening = cp.core.journals.opening(info.run_id)
+        if opening is not None and opening.status == Status.SUBMITTED:
+            worker = continuing.worker_command(commands)
+            why = "a worker is to undo its steps, and none is alive; start one:"
+            return Advice(why, worker, meaning(worker, info.flow))
+    command = commands.resume(info.run_id, (), source)
+    lead = f"to undo its steps, {continuing.or_again(source)}continue it with:"
+    return Advice(lead, command, meaning(command, info.flow, source))
 
 
 def _rolled_back(commands: Commands, cp: SyncCheckpointer, info: RunInfo) -> Advice | None:
@@ -84,14 +102,6 @@ def _rolled_back(commands: Commands, cp: SyncCheckpointer, info: RunInfo) -> Adv
         submit = commands.line("resume", info.run_id, "--submit")
         return Advice(f"{why} have a worker continue it:", submit)
     return _again(commands, cp, info, why)
-
-
-def _is_to_cancel(cp: SyncCheckpointer, info: RunInfo) -> bool:
-    try:
-        head = cp.core.journals.head(info.run_id)
-        return head is not None and cancel_requested(cp.core, head)
-    except (CheckpointCorruptedError, KeyMissingError):  # nobody can tell
-        return False
 
 
 def _is_for_workers(cp: SyncCheckpointer, run_id: str) -> bool:

@@ -1,4 +1,4 @@
-"""Why a paused run is paused: it asks somebody, somebody paused it, or it sleeps."""
+"""Why a paused run is paused: it asks somebody, somebody paused it, it sleeps, or is to cancel."""
 
 from datetime import datetime
 from itertools import islice
@@ -11,7 +11,7 @@ from holdfast.engine.resume import stops
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.pages import pass_by
 from holdfast.model import Entry, Kind, Status
-from holdfast.views import words
+from holdfast.views import cancelling, words
 
 _LOOKED_AT: Final = 100  # entries before a pause, in search of who asked for it
 
@@ -19,8 +19,8 @@ _LOOKED_AT: Final = 100  # entries before a pause, in search of who asked for it
 class Pause(NamedTuple):
     """Why a run is paused."""
 
-    why: Literal["question", "person", "timer", "child", "timeout", "unknown"]
-    by: str | None = None  # the person who asked for it, if that was given
+    why: Literal["question", "person", "timer", "child", "timeout", "cancel", "unknown"]
+    by: str | None = None  # the person who asked for it, or to cancel, if that was given
     reason: str = ""  # that this person gave
     until: datetime | None = None  # when it is to continue by itself
 
@@ -36,8 +36,10 @@ class Pause(NamedTuple):
                 return "waits for a child run"
             case "timeout":
                 return "ran out of time"
-            case "person":
+            case "person" | "cancel":
                 text = f"paused by {self.by}" if self.by else "was paused"
+                if self.why == "cancel":
+                    text = f"{self.by} asked to cancel it" if self.by else "was asked to cancel"
                 return f"{text}: {self.reason}" if self.reason else text
         return "paused"
 
@@ -50,6 +52,9 @@ def pause_of(cp: SyncCheckpointer, run: RunInfo) -> Pause | None:
     try:
         entry = journals.head(run.run_id)
         if entry is not None and entry.seq != entry.term:
+            since = journals.trail(run.run_id, start=entry.term, bodies=False)
+            if (asked := cancelling.requested(since)) is not None:
+                return Pause("cancel", Meta(asked).by, Meta(asked).reason or "")
             entry = journals.entry(run.run_id, entry.term)
         return None if entry is None else _told(cp, run, entry)
     except CheckpointCorruptedError:  # `verify` reports it

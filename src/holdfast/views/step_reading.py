@@ -12,7 +12,7 @@ from holdfast.errors import CheckpointCorruptedError
 from holdfast.integrations.langgraph import layout
 from holdfast.kernel.pages import Found
 from holdfast.model import CheckpointType, Entry, Kind, Status
-from holdfast.views import runs
+from holdfast.views import cancelling, runs
 from holdfast.views.step_names import left_behind, name_in_thread, not_started, split_key
 from holdfast.views.step_pending import UNDER_WAY, Pending, as_executed, begun_step
 from holdfast.views.step_questions import AskedSteps, went_back
@@ -323,6 +323,8 @@ class StepReader:
             return
         elif entry.kind == Kind.COMPLETE:
             self._result = entry.seq if entry.size else None
+        elif cancelling.requested([entry]) and entry.status == Status.PAUSED:
+            self._asked.void_all(entry, cancelling.WHY)
         if entry.kind in _OVER and entry.status == _OVER[entry.kind]:
             self._asked.void_all(entry, f"the run was {entry.status}")
         is_over = entry.status != Status.RUNNING or entry.kind == Kind.RELEASE

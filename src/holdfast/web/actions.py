@@ -34,7 +34,7 @@ from holdfast.logs import about, logger
 from holdfast.model import OF_CHILD, Kind, Status
 from holdfast.operations.forking import SAME, branch_off
 from holdfast.retention import Retention
-from holdfast.views import continuing, pruning, threads
+from holdfast.views import cancelling, continuing, pruning, threads
 from holdfast.views.questions import recorded
 from holdfast.views.runs import find_place, of_id
 from holdfast.web.site import Site
@@ -53,6 +53,7 @@ def answer(
     """
     _check(site)
     threads.refuse(of_id(site.cp, run_id))
+    cancelling.refuse(site.cp, run_id)
     if who == DEADLINE:
         raise InvalidFieldError("by", f"{DEADLINE!r} is reserved; give another name")
     core, new = site.cp.core, True

@@ -8,7 +8,7 @@ from holdfast.checkpoint import RunInfo
 from holdfast.codec.redaction import AsIs
 from holdfast.engine.people import inbox
 from holdfast.engine.people.questions import Question
-from holdfast.views import threads
+from holdfast.views import cancelling, threads
 from holdfast.views.questions import document
 from holdfast.web.api.declaring import Call, flag, get, identity, limit
 from holdfast.web.api.schemas import COUNT, many, named, record
@@ -28,7 +28,8 @@ def list_questions(
 ) -> dict[str, Any]:
     """List the open questions of all runs, the most urgent first.
 
-    As `holdfast questions --json` prints them; `count` is how many there are.
+    As `holdfast questions --json` prints them; `count` is how many there are. A run that was asked
+    to cancel asks no more.
     """
     return _listed(call, None, assignee, overdue, limit)
 
@@ -50,7 +51,8 @@ def _listed(
     call: Call, run_id: str | None, assignee: str | None, overdue: bool, most: int
 ) -> dict[str, Any]:
     core = call.site.cp.core
-    found = inbox.open_questions(core, run_id, assignee=assignee, overdue=overdue)
+    every = inbox.open_questions(core, run_id, assignee=assignee, overdue=overdue)
+    found = cancelling.without(core, every)
     return {"questions": list(map(_shown, found[:most])), "count": len(found)}
 
 

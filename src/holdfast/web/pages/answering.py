@@ -21,7 +21,7 @@ from holdfast.errors import (
     QuestionError,
 )
 from holdfast.model import OF_CHILD
-from holdfast.views import answered, continuing, forms
+from holdfast.views import answered, cancelling, continuing, forms
 from holdfast.views.forms import Field, FieldError
 from holdfast.views.questions import recorded
 from holdfast.views.runs import of_id
@@ -181,6 +181,7 @@ def _page(
     status: int = 200,
 ) -> Response:
     run_id = of_id(site.cp, request.path_params["run_id"]).run_id
+    cancelling.refuse(site.cp, run_id)
     try:
         question = requests.open_question(site.cp.core, run_id, key)
     except QuestionError as error:

@@ -13,7 +13,7 @@ from holdfast.engine.people.inbox import open_questions
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError, InvalidIdError
 from holdfast.heads import Position
 from holdfast.model import check_id
-from holdfast.views import answered
+from holdfast.views import answered, cancelling
 from holdfast.views.values import short
 from holdfast.web.pages.answering import question_form
 from holdfast.web.pages.offers import shown
@@ -44,7 +44,8 @@ def _open(site: Site, request: Request) -> dict[str, Any]:
     site.count_questions_again()  # the header agrees with the page
     mine = _mine(request)
     overdue = "overdue" in asks
-    every = open_questions(site.cp.core, assignee=mine, overdue=overdue)
+    core = site.cp.core
+    every = cancelling.without(core, open_questions(core, assignee=mine, overdue=overdue))
     listed = [shown(site, question) for question in every[:LISTED]]
     run, key = asks.get("run"), asks.get("question")
     chosen = next((shown(site, one) for one in every if (one.run_id, one.key) == (run, key)), None)

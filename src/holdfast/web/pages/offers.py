@@ -12,7 +12,7 @@ from holdfast.engine.people.questions import Question
 from holdfast.engine.resume.activity import is_for_workers
 from holdfast.errors import CheckpointCorruptedError, HoldfastError, KeyMissingError
 from holdfast.model import OF_CHILD, Status
-from holdfast.views import continuing, forms, threads
+from holdfast.views import cancelling, continuing, forms, threads
 from holdfast.views.asking import awaited, otherwise
 from holdfast.views.forms import Field
 from holdfast.views.pauses import pause_of
@@ -137,7 +137,9 @@ def _main(site: Site, info: RunInfo, word: str, asks: bool) -> list[str]:
         names.append("resume")
     elif word == "paused" and root and not asks:
         pause = pause_of(site.cp, info)
-        if pause is not None and pause.why in ("person", "timeout", "unknown"):
+        if pause is not None and pause.why == "cancel":
+            names[-1] = "resume"  # which undoes its steps
+        elif pause is not None and pause.why in ("person", "timeout", "unknown"):
             names.append("resume")
     if names[-1] in ("resume", "retry") and actions.continues_by_itself(site, info.run_id):
         names.pop()  # it would change nothing
@@ -181,6 +183,8 @@ def _asked(site: Site, info: RunInfo) -> list[Asked]:
     for each in (info, *awaited(site.cp, info)):
         if not each.questions or each.status in (Status.COMPLETED, Status.CANCELLED):
             continue
+        if cancelling.is_to_cancel(site.cp.core, each.run_id):
+            continue
         with suppress(HoldfastError):  # the journal shows what is wrong with it
             found = inbox.questions(site.cp.core, each.run_id)
             asked += [shown(site, question, found) for question in found[:_WAITING]]
@@ -217,6 +221,12 @@ def _note(site: Site, info: RunInfo, word: str) -> tuple[str, str | None]:
     problem = None if executor is None else executor.problem(info.run_id)
     if problem is not None:
         return f"It could not be continued here: {problem}", None
+    if (
+        word == "paused"
+        and _is_of_flow(info)
+        and cancelling.is_to_cancel(site.cp.core, info.run_id)
+    ):
+        return _note_to_cancel(site, info)
     waits = word in ("orphaned", "answered", "submitted")
     if not waits and word in ("failed", "paused", "open") and _is_of_flow(info):
         waits = actions.is_asked_to_resume(site, info.run_id) or any(
@@ -232,6 +242,20 @@ def _note(site: Site, info: RunInfo, word: str) -> tuple[str, str | None]:
     if then["by"] == "here":
         return "It waits: resume it here, or let a worker continue it.", None
     return "A worker continues it by itself in a moment.", None
+
+
+def _note_to_cancel(site: Site, info: RunInfo) -> tuple[str, str | None]:
+    """Who undoes the steps of a run that was asked to cancel."""
+    then = actions.then_of(site, info.run_id)
+    if then["by"] == "worker":
+        return "It was asked to cancel. A worker undoes its steps in a moment.", None
+    if then["by"] == "here":
+        return (
+            "It was asked to cancel. Its steps are undone when it is resumed, here or by a worker.",
+            None,
+        )
+    told, command = unattended(site, info.run_id, then["command"])
+    return f"It was asked to cancel, and its steps are to be undone. {told}", command
 
 
 def unattended(site: Site, run_id: str, worker: str, *, asks: bool = False) -> tuple[str, str]:

@@ -1,0 +1,70 @@
+"""Runs that stopped and were asked to cancel: whoever continues them undoes their steps.
+
+What such a run asks is void: nobody needs an answer any more. Blocks, and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from holdfast.checkpointer import SyncCheckpointer
+from holdfast.codec.meta import Meta
+from holdfast.engine.people.questions import Question
+from holdfast.engine.resume.stops import cancel_requested
+from holdfast.errors import CheckpointCorruptedError, KeyMissingError
+from holdfast.kernel.core import Core
+from holdfast.kernel.reader import all_listed
+from holdfast.model import Entry, Kind, Status
+from holdfast.store import RunFilter
+from holdfast.views.errors import RefusedError
+
+WHY = "the run was asked to cancel"
+"""Why its questions are void."""
+
+_ASKING = RunFilter(asking=True, statuses=(Status.PAUSED.value,))
+
+
+def is_to_cancel(core: Core, run_id: str) -> bool:
+    """Whether this run stopped and was asked to cancel."""
+    try:
+        return stopped_to_cancel(core, core.journals.head(run_id))
+    except (CheckpointCorruptedError, KeyMissingError):  # nobody can tell
+        return False
+
+
+def stopped_to_cancel(core: Core, head: Entry | None) -> bool:
+    """Whether the run with this head did."""
+    if head is None or head.seq == head.term:  # nothing was asked of it since it stopped
+        return False
+    try:
+        return cancel_requested(core, head)
+    except (CheckpointCorruptedError, KeyMissingError):
+        return False
+
+
+def requested(since: Iterable[Entry]) -> Entry | None:
+    """The last request to cancel among these entries."""
+    asked = [e for e in since if e.kind == Kind.REQUEST and Meta(e).action == "cancel"]
+    return asked[-1] if asked else None
+
+
+def asking(core: Core) -> dict[str, int]:
+    """How many questions are void for that reason, by run."""
+    rows = all_listed(core.journals.store, _ASKING)
+    return {row.run: row.questions for row, head in rows if stopped_to_cancel(core, head)}
+
+
+def without(core: Core, questions: list[Question]) -> list[Question]:
+    """The questions that are not void for that reason."""
+    runs = {one.run_id for one in questions}
+    over = asking(core) if len(runs) > 1 else {run for run in runs if is_to_cancel(core, run)}
+    return [one for one in questions if one.run_id not in over]
+
+
+def refuse(cp: SyncCheckpointer, run_id: str) -> None:
+    """Refuse an answer to such a run."""
+    if is_to_cancel(cp.core, run_id):
+        raise RefusedError(
+            f"run {run_id!r} was asked to cancel: its questions are void, and its steps are undone "
+            "when it is continued"
+        )
