@@ -416,7 +416,8 @@ def test_long_states_and_timelines_are_cut_unless_asked_for(
 ) -> None:
     cp.save_many({"run_id": "long", "state": list(range(n))} for n in range(70))
     short, full = cli("show", "long").out, cli("show", "long", "--full").out
-    assert "earlier; see them with --full" in short
+    assert "… 21 earlier; see them with --full" in short
+    assert short.splitlines()[1].partition(",")[0] == full.splitlines()[1].partition(",")[0]
     assert "more lines; see them with --full" in short
     assert "--full" not in full
     assert len(full.splitlines()) > 140

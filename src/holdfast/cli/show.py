@@ -77,7 +77,9 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
                 raise FailedError(_show.clean(detail.damage))
             return
         place = None if where is None else find_place(cp, info.run_id, where)
-        found = show(cp, info, place)
+        most = None if full or session.json else _MOMENTS
+        found = show(cp, info, place, most=most)
+        first = found.moments[0] if most is None else cp.timeline(info.run_id, limit=1)[0]
         told = outcome_of(cp, info, found.moments)
         claimed = current = claims(cp, info.run_id)
         if place is not None:
@@ -88,7 +90,8 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
     def draw() -> None:
         assert drawn is not None  # without --json
         advice, doing, steps, states = drawn
-        _draw_summary(info, found.word, found.facts.get("due"), found.moments, steps)
+        shown = [first, *found.moments]
+        _draw_summary(info, found.word, found.facts.get("due"), shown, steps)
         if found.damage:  # before anything that may depend on it
             _draw_damage(session, found)
             _draw_advice(advice)
@@ -97,9 +100,8 @@ def command(session: Session, run: str, where: str | None, step: str | None, ful
         if doing is not None:
             _show.show(doing)
         _show.say()
-        moments = found.moments if full else found.moments[-_MOMENTS:]
         error = "" if told.failure is None else str(told.failure)
-        _draw_timeline(moments, len(found.moments), Gaps(steps), error)
+        _draw_timeline(found.moments, Gaps(steps), error)
         draw_outcome(told, full=full)
         draw_claims(claimed, full=full)
         if found.children:
@@ -209,10 +211,11 @@ def _draw_summary(
     )
 
 
-def _draw_timeline(moments: Sequence[Moment], count: int, gaps: Gaps, error: str) -> None:
-    """The last moments of so many; the `error` that ended the run is told in full below them."""
-    if len(moments) < count:
-        _show.say(f"… {count - len(moments):,} earlier; see them with --full", "dim")
+def _draw_timeline(moments: Sequence[Moment], gaps: Gaps, error: str) -> None:
+    """Some moments, to the last; the `error` that ended the run is told in full below them."""
+    earlier = moments[0].seq  # there are no gaps
+    if earlier:
+        _show.say(f"… {earlier:,} earlier; see them with --full", "dim")
     longest = max((moment.took or 0.0 for moment in moments), default=0.0)
     rows: list[tuple[Any, ...]] = []
     before: Moment | None = None

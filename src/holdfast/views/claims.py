@@ -179,8 +179,9 @@ def _branch(cp: SyncCheckpointer, run: str, at: int | None = None) -> list[Entry
     if end is None:
         return []
     branch = Branch(journals, end)
-    everything = cp.core.journals.entries(run, newest_first=True, damage=pass_by)
-    return [entry for entry in everything if entry.seq in branch and is_live(entry)]
+    begin = None if at is None else at + 1
+    before = cp.core.journals.entries(run, after=begin, newest_first=True, damage=pass_by)
+    return [entry for entry in before if entry.seq in branch and is_live(entry)]
 
 
 def _bound(needed: Iterable[rule.Requirement]) -> list[BoundClaim]:
