@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -17,6 +18,7 @@ from playwright.sync_api import Page, expect
 import holdfast as hf
 from tests.servers.redis import Redis
 from tests.waiting import bounded, run_process
+from tests.web import serving
 from tests.web.addresses import compare
 from tests.web.browser.browsing import Visits
 from tests.web.browser.conftest import Serve
@@ -94,7 +96,13 @@ def test_an_approval_is_given(visit: Visits, serve: Serve, directory: Path) -> N
     holdfast(directory, *started, code=5)
     options = ["--allow-writes", "--flow", "jobs:refund"]
     served = serve(directory / "runs.db", *options, cwd=directory)
-    page = visit("/inbox", of=served)
+    page = visit("/runs/refund-7", of=served)
+    page.locator("a[data-action=cancel]").click()
+    dialog = page.locator("dialog#action")
+    expect(dialog.locator("[name=reason]")).to_be_focused()
+    page.keyboard.press("Escape")  # closes it, though the cursor is in a field
+    expect(dialog).to_be_hidden()
+    page.goto("/inbox")
     asked = page.locator(".asked")
     expect(asked).to_contain_text("Refund 40 EUR?")
     asked.get_by_label("Your name").fill("ann")
@@ -209,6 +217,37 @@ def test_a_lost_store_says_since_when_and_comes_back_by_itself(visit: Visits, se
         assert _stayed(page)
     finally:
         server.stop()
+
+
+def test_pages_follow_the_store_again_when_the_server_was_started_again(
+    visit: Visits, directory: Path
+) -> None:
+    """Nobody has to load them anew."""
+    store = directory / "runs.db"
+    with hf.SyncCheckpointer(store) as cp:
+        cp.save("note", {"n": 1}, step="draft")
+    with serving.serve(store) as served:
+        port = urlsplit(served.url).port
+        pages = [visit(path, of=served, tolerated=NETWORK) for path in ("/runs", "/runs/note")]
+        inbox = visit("/inbox", of=served, tolerated=NETWORK)
+        for page in pages:
+            expect(page.locator("#live")).to_contain_text("Live")
+            _stays(page)
+    for page in pages:
+        expect(page.locator("#live")).to_contain_text("Stale since")
+    with serving.serve(store, f"--port={port}"):
+        for page in pages:
+            expect(page.locator("#live")).to_contain_text("Live")
+        with hf.SyncCheckpointer(store) as cp:
+            cp.save("another", {"n": 1}, step="draft")
+            cp.save("note", {"n": 2}, step="review")
+        holdfast(directory, "run", "jobs:refund", "--run-id", "refund-7", "-i", "amount=1", code=5)
+        expect(pages[0].locator("#rows")).to_contain_text("another")
+        expect(pages[1].locator("#rows")).to_contain_text("review")
+        expect(inbox.locator(".questions")).to_contain_text("refund-7")
+        assert all(map(_stayed, pages))
+        for page in (*pages, inbox):
+            page.close()  # before the server stops, which would be an error in it
 
 
 def test_a_damaged_entry_is_a_row_not_a_broken_page(

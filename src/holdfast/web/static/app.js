@@ -144,8 +144,9 @@ const areOn = () => memory.get("keys") !== "off";
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (isTyping(event.target)) {
-    if (event.key === "Escape") {
-      event.preventDefault(); // a search keeps its text
+    const closes = event.target.tagName !== "TEXTAREA" && event.target.closest("dialog");
+    if (event.key === "Escape" && !closes) {
+      event.preventDefault(); // a search keeps its text, and a dialog what is edited in it
       event.target.blur();
     }
     return;
