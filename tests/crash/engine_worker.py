@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import holdfast as hf
 import holdfast.stores.files.store
@@ -28,6 +28,8 @@ from tests.crash import engine_flows as flows
 from tests.crash import engine_mutants
 from tests.crash.engine_flows import note
 from tests.crash.worker import serve, stop
+
+ASKER: Final = "whoever asks"  # who holds the run records that it pauses, too
 
 
 class Job(NamedTuple):
@@ -236,7 +238,7 @@ def request(job: Job) -> None:
                         continue
                     _answer(core, run, rng.choice(open_ones).key)
                 else:
-                    core.drive(requests.request(core, run, action))
+                    core.drive(requests.request(core, run, action, by=ASKER))
                     note("requested", run, action=action)
                 sent += 1
             except (hf.RunFinishedError, hf.QuestionError, hf.CheckpointNotFoundError) as error:

@@ -9,6 +9,7 @@ from holdfast.model import Kind, Status
 from tests.conftest import Survived
 from tests.crash.engine_check import Journal, check, dump
 from tests.crash.engine_harness import Notes
+from tests.crash.engine_worker import ASKER
 from tests.crash.harness import ForkServer, first_seed, fork_server, setting, url_of
 from tests.crash.history import Line, Violation
 
@@ -67,7 +68,8 @@ def _requests(lines: list[Line], journals: dict[str, Journal]) -> list[Violation
         if journal.status == Status.COMPLETED and after:
             found.append(Violation("status", run, "went on, and on, after it was cancelled"))
     for (run, action), count in asked.items():
-        held = sum(e.meta.get("action") == action for e in journals[run].entries)
+        said = [(e.meta.get("action"), e.meta.get("by")) for e in journals[run].entries]
+        held = said.count((action, ASKER))
         if held != count:
             found.append(Violation("lost", run, f"{count} times {action}, recorded {held} times"))
     return found
