@@ -43,8 +43,9 @@ def command(
 ) -> None:
     """Answer an open question of RUN. Then continue it with: holdfast resume RUN.
 
-    On a terminal a form asks for each field; in scripts, give the answer with --with. Text need
-    not be quoted as JSON, and yes or no is true or false. An answer is checked against the question; a second one is refused.
+    On a terminal a form asks for each field; in scripts, give the answer with --with. Text need not
+    be quoted as JSON, and yes or no is true or false. An answer is checked against the question; a
+    second one is refused.
 
     With --sign-key, the answer is signed with your own key, and is by the id of that key. Where
     keys are trusted, a run takes no other answer.

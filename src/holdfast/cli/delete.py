@@ -17,8 +17,9 @@ from holdfast.model import split_checkpoint_id
 def command(session: Session, run: str, where: str | None, force: bool, yes: bool) -> None:
     """Delete one checkpoint of RUN, intact or damaged. The others can still be loaded.
 
-    WHERE is a seq, RUN@SEQ, or a step: its newest checkpoint. RUN@SEQ alone is enough. To delete many, use
-    `holdfast prune`; for a whole run, `holdfast forget`. An entry that is missing can't be deleted.
+    WHERE is a seq, RUN@SEQ, or a step: its newest checkpoint. RUN@SEQ alone is enough. To delete
+    many, use `holdfast prune`; for a whole run, `holdfast forget`. An entry that is missing can't
+    be deleted.
     """
     with session.opened() as cp:
         info, seq = run_or_checkpoint(cp, run)

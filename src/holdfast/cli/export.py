@@ -62,8 +62,9 @@ def command(
 
     If PATH ends in / or is a directory, each run gets its own file; otherwise one file has them
     all. `holdfast import` reads either. One file with all of an owner or thread ends with a list of
-    its runs, so that none can be missing unnoticed. A file is written completely or not at all, and has a
-    checksum. What is damaged is left out, and named; the command then exits with 1. Tables (parquet and duckdb) can't be imported; they need the extra `duckdb`.
+    its runs, so that none can be missing unnoticed. A file is written completely or not at all, and
+    has a checksum. What is damaged is left out, and named; the command then exits with 1. Tables
+    (parquet and duckdb) can't be imported; they need the extra `duckdb`.
     """
     if sum((bool(runs), every, thread_id is not None, owner is not None)) != 1:
         raise click.UsageError("say which runs: RUN..., --thread, --owner or --all")

@@ -76,8 +76,8 @@ def command(
     steps of a failed run, which a resume needs. Threads of LangGraph's are only deleted whole, and
     not while they wait for an answer: single checkpoints are pruned by the saver's `prune`.
 
-    A step's result is deleted with its checkpoint: if a completed run is resumed later, as a claim of
-    it is false by then, that step runs again.
+    A step's result is deleted with its checkpoint: if a completed run is resumed later, as a claim
+    of it is false by then, that step runs again.
 
     You are shown what would be deleted, and asked. In scripts, give --yes.
 

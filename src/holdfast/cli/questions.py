@@ -30,8 +30,9 @@ def command(
 ) -> None:
     """List open questions: of all runs, the most urgent first, or of RUN, in the order asked.
 
-    Of RUN, those that are void because it was rolled back behind them are named, too. A run that was
-    asked to cancel asks no more. With --json, all open ones, one object per line, with the schema of the answer.
+    Of RUN, those that are void because it was rolled back behind them are named, too. A run that
+    was asked to cancel asks no more. With --json, all open ones, one object per line, with the
+    schema of the answer.
     """
     with session.opened() as cp:
         info = None if run is None else find_run(cp, run)

@@ -55,9 +55,9 @@ def command(
 
     The claims of its steps about the world are checked first: it continues from the newest
     checkpoint that still verifies. Only files in the current directory are looked at, unless you
-    allow more as for `holdfast verify`, or the flow has a verifier of its own. If another process executes the run, the command exits with 6.
-    Without --store, the run is also looked for in the stores of pipelines that keep their own.
-    Output and exit codes are those of `holdfast run`.
+    allow more as for `holdfast verify`, or the flow has a verifier of its own. If another process
+    executes the run, the command exits with 6. Without --store, the run is also looked for in the
+    stores of pipelines that keep their own. Output and exit codes are those of `holdfast run`.
     """
     if by is not None and not submit:
         raise click.UsageError("--by goes with --submit: who resumes a run here is its process")

@@ -22,8 +22,8 @@ def command(session: Session, run: str, where: str | None, at: str | None, by: s
     """Make an earlier checkpoint of RUN the current one; resume the run to continue from there.
 
     WHERE is a seq, RUN@SEQ, or a step: its newest checkpoint. RUN@SEQ alone is enough. Later
-    checkpoints stay in the history, and you can roll back to them. The effects of steps are not undone. A run that a living
-    process executes is refused: pause it first.
+    checkpoints stay in the history, and you can roll back to them. The effects of steps are not
+    undone. A run that a living process executes is refused: pause it first.
 
     Subgraphs of a LangGraph thread are runs of their own. Those that stay at what they saved later
     are listed, each with the command that puts it back.

@@ -110,11 +110,12 @@ def command(
     A verdict is about the record of a run and its claims, not about its status. It is "verified" if
     all claims up to the current checkpoint are true now, "intact, nothing claimed" if there are
     none (--json: "unverified"), "intact, but a claim is false" (--json: "failed"), and "not
-    checked" if a claim can't be checked here. Anyone may have written a claim: only files in the current directory and the
-    project's are looked at, unless you allow more with --root, --host or --connection, or with
-    roots and hosts under [tool.holdfast] in pyproject.toml; and types of your program's own are
-    unknown here. Exits with 1 if a run is damaged, or if its evidence fails, is inconclusive or was
-    not checked. Verdicts are recorded beside the run, except for claims that were not checked.
+    checked" if a claim can't be checked here. Anyone may have written a claim: only files in the
+    current directory and the project's are looked at, unless you allow more with --root, --host or
+    --connection, or with roots and hosts under [tool.holdfast] in pyproject.toml; and types of your
+    program's own are unknown here. Exits with 1 if a run is damaged, or if its evidence fails, is
+    inconclusive or was not checked. Verdicts are recorded beside the run, except for claims that
+    were not checked.
 
     A claim that is labelled with a host can be checked only there: --worker asks the workers. Each
     checks within what it was allowed, and has a vote. A labelled claim is decided by the workers on

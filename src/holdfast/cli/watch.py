@@ -49,9 +49,9 @@ def command(session: Session, run: str | None, interval: float) -> None:
     Below, on a terminal, are the steps under way with the progress that they report, at most a few
     seconds old; not of an encrypted store. Ends when the run ends, with 1 if it failed or was
     cancelled, if its process is dead, or if it was answered before and nobody continued it. While a
-    run is paused, or waits for an answer, watching goes on. Without RUN, follow all runs, until Ctrl-C. That stops watching, and does nothing to
-    the runs. PostgreSQL and Redis notify of new entries; other stores are read every --interval.
-    With --json, one object per line.
+    run is paused, or waits for an answer, watching goes on. Without RUN, follow all runs, until
+    Ctrl-C. That stops watching, and does nothing to the runs. PostgreSQL and Redis notify of new
+    entries; other stores are read every --interval. With --json, one object per line.
     """
     with session.opened() as cp, suppress(KeyboardInterrupt):
         if run is None:

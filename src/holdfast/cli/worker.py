@@ -76,9 +76,10 @@ def command(
     Those are runs that were submitted, whose sleep, retry delay or deadline is over, that were
     answered, and whose process died or left them. Any number of workers share the runs of a store.
     Only runs of the given flows are executed, or of those in pyproject.toml; others stay as they
-    are. What steps claim is checked as by `holdfast run` and `holdfast resume`. The retention policies
-    in pyproject.toml are applied meanwhile, a few runs at a time. On a terminal a table shows what is executed; elsewhere, or with --json, each event is a
-    JSON line on standard output, and what steps print goes to standard error.
+    are. What steps claim is checked as by `holdfast run` and `holdfast resume`. The retention
+    policies in pyproject.toml are applied meanwhile, a few runs at a time. On a terminal a table
+    shows what is executed; elsewhere, or with --json, each event is a JSON line on standard output,
+    and what steps print goes to standard error.
 
     With --verify it also answers `holdfast verify --worker`, and it needs no flows: it checks what
     its machine can see, within the current directory and what you allow, whoever asks.

@@ -17,10 +17,11 @@ _LATE: Final = 1.0  # seconds that an event loop may be late before that is wort
 def command(session: Session) -> None:
     """List the processes that execute runs of the store, or wait for some.
 
-    A process of this machine is known to be alive or dead. One of another machine is `unknown`:
-    its last beat, by its own clock, says more. NOTE says if its event loop is blocked: a step that
-    blocks it keeps all runs of that process waiting; or that it was started with --verify. Processes that are no workers, such as
-    `holdfast run`, have no flows. With --json, one object per line.
+    A process of this machine is known to be alive or dead. One of another machine is `unknown`: its
+    last beat, by its own clock, says more. NOTE says if its event loop is blocked: a step that
+    blocks it keeps all runs of that process waiting; or that it was started with --verify.
+    Processes that are no workers, such as `holdfast run`, have no flows. With --json, one object
+    per line.
     """
     with session.opened() as cp:
         found = list_workers(cp.core)

@@ -68,8 +68,8 @@ def crash_at_every_step(
     is not recorded yet, when it is recorded, and around every other entry. Another process resumes
     it. Compared with an undisturbed run are its result or error, the recorded results of its steps,
     the files in `directory` (except those that match `ignore`) and what `observe` returns. Files
-    and `observe` are compared only if no step was in flight at the crash: such a step may run twice,
-    and `repeated` of the report counts that.
+    and `observe` are compared only if no step was in flight at the crash: such a step may run
+    twice, and `repeated` of the report counts that.
 
     `answers` has by key what the questions of the flow are answered. `directory` is put back to
     what it is now before each run. `prepare` is called before each run, in its process. `view`
@@ -79,9 +79,9 @@ def crash_at_every_step(
     stays. Of more than `limit` points, so many are tried. A process may take `timeout` seconds.
     Other options are those of `hf.Engine`.
 
-    Raises `CrashTestError`, an `AssertionError` that says what differs, unless `check` is False, and
-    `RuntimeError` if the flow can't be executed undisturbed. Processes are made by fork(): threads
-    and connections that the test has opened don't work in them.
+    Raises `CrashTestError`, an `AssertionError` that says what differs, unless `check` is False,
+    and `RuntimeError` if the flow can't be executed undisturbed. Processes are made by fork():
+    threads and connections that the test has opened don't work in them.
     """
     __tracebackhide__ = True  # pytest shows the caller's line, not ours
     if not hasattr(os, "fork"):

@@ -34,9 +34,9 @@ def submit(
 ) -> dict[str, Any]:
     """Record a run, and execute it here; with a `delay`, or if this process ends, a worker does.
 
-    It belongs to who submits it unless another `owner` is given, or the UI is for one owner. With the id of a run of the same
-    flow with the same inputs, nothing is done, and `new` is False. Returns a document as
-    `holdfast submit --json` prints it.
+    It belongs to who submits it unless another `owner` is given, or the UI is for one owner. With
+    the id of a run of the same flow with the same inputs, nothing is done, and `new` is False.
+    Returns a document as `holdfast submit --json` prints it.
     """
     if not site.settings.allow_writes:
         raise ReadOnlyError

@@ -222,8 +222,8 @@ class Threads:
     ) -> Iterator[Found]:
         """The checkpoints at these places, newest first, a few at a time in one pass each.
 
-        `damage` is called for those that can't be read, and the others follow; without it, the first
-        one raises.
+        `damage` is called for those that can't be read, and the others follow; without it, the
+        first one raises.
         """
         chunk: list[Place] = []
         weight = 0

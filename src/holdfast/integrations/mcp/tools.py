@@ -68,8 +68,9 @@ class Tools:
     ) -> str:
         """List runs, the last started first.
 
-        Filter by status, by the name of the flow, or by the beginning of the id. `more` says whether
-        there are others: give the last run_id as `after` for the next page. At most 100 at once.
+        Filter by status, by the name of the flow, or by the beginning of the id. `more` says
+        whether there are others: give the last run_id as `after` for the next page. At most 100 at
+        once.
         """
         if after is not None:
             self._scope.find(self._cp, after)
@@ -106,9 +107,9 @@ class Tools:
     ) -> str:
         """Show the state of a run: the current one, or the one at a seq of its timeline.
 
-        Long values are cut, and `cut` says so. `path` is a JSON pointer to a part of the state, such
-        as /messages/3; with `offset`, a text or list at that place is shown from there on. Of a
-        thread of LangGraph's, the values of its channels are shown.
+        Long values are cut, and `cut` says so. `path` is a JSON pointer to a part of the state,
+        such as /messages/3; with `offset`, a text or list at that place is shown from there on. Of
+        a thread of LangGraph's, the values of its channels are shown.
         """
         self._scope.find(self._cp, run_id)
         found = self._load(run_id, seq)
