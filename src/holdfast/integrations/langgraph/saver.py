@@ -72,14 +72,16 @@ class HoldfastSaver(BaseCheckpointSaver[Any]):
 
         A checkpointer that is given is not closed with the saver.
 
-        - `owner`: see and write the threads of this owner only. For a checkpointer that is given,
-        it must be its own. - `allow`: types of your own that checkpoints may hold, as classes or
-        (module, name). Messages, standard types and LangGraph's own are always allowed; other
-        classes are refused when they are saved. - `serde`: a serializer of LangGraph's protocol
-        instead, for example one that encrypts; `ValueError` if it uses pickle, or loads every type,
-        as `JsonPlusSerializer()` does. - `exclusive`: refuse to write to a thread that another
-        process wrote to since this one read it, with `SecondWriterError`. Without it, both are
-        saved, and the later one is the newest.
+        - `owner`: see and write the threads of this owner only. For a checkpointer that is given, it
+          must be its own.
+        - `allow`: types of your own that checkpoints may hold, as classes or (module, name).
+          Messages, standard types and LangGraph's own are always allowed; other
+          classes are refused when they are saved.
+        - `serde`: a serializer of LangGraph's protocol instead, for example one that encrypts;
+          `ValueError` if it uses pickle, or loads every type, as `JsonPlusSerializer()` does.
+        - `exclusive`: refuse to write to a thread that another process wrote to since this one
+          read it, with `SecondWriterError`. Without it, both are saved, and the later one is the
+          newest.
         """
         super().__init__(serde=AllowListSerializer(allow) if serde is None else checked(serde))
         if serde is not None and tuple(allow):
