@@ -12,7 +12,7 @@ from typing import Any
 import holdfast as hf
 from holdfast.graph import END, Graph
 from holdfast.pipeline import HumanInputStep, Pipeline
-from holdfast.workflow import ask, step, workflow
+from holdfast.workflow import ask, parallel, step, workflow
 
 
 @dataclass
@@ -79,6 +79,13 @@ def reserve() -> str:
 async def trip() -> bool:
     await reserve()
     return await ask("go?", returns=bool)
+
+
+@workflow("trips")
+async def trips() -> None:
+    await reserve()
+    asked = (ask(f"{name}?", returns=bool, name=name) for name in ("first", "second"))
+    await parallel(*asked)
 
 
 @workflow("journey")

@@ -73,3 +73,32 @@ def test_a_submitted_run_that_is_to_cancel_is_for_workers(cli: Cli) -> None:
     assert "a worker is to undo its steps, and none is alive; start one:" in told
     cli("worker", "--flow", "jobs:trip", "--until-idle")
     assert cli("runs", "--json").lines[0]["status"] == "cancelled"
+
+
+def test_a_run_that_is_to_cancel_stays_so_when_somebody_pauses_it(cli: Cli, cancelled: str) -> None:
+    assert cli("pause", "trip").code == 0
+    assert cli("questions").out == "no open questions\n"
+    assert cli("answer", "trip", "--with", "yes").code == Exit.REFUSED
+    assert "it was asked to cancel;" in cli("show", "trip").out
+    cli("resume", "trip", "--flow", "jobs:trip")
+    assert cli("runs", "--json").lines[0]["status"] == "cancelled"
+
+
+def test_a_run_that_was_rolled_back_and_is_to_cancel_says_so(cli: Cli) -> None:
+    cli("run", "jobs:trip", "--run-id", "trip")
+    cli("rollback", "trip", "1")
+    assert "holdfast resume trip" in cli("cancel", "trip").out
+    assert "it was asked to cancel; to undo its steps, continue it with:" in cli("show", "trip").out
+    cli("resume", "trip", "--flow", "jobs:trip")
+    assert cli("runs", "--json").lines[0]["status"] == "cancelled"
+
+
+def test_a_run_that_is_to_cancel_and_was_answered_in_part_asks_nothing(cli: Cli) -> None:
+    cli("run", "jobs:trips", "--run-id", "two")
+    assert cli("answer", "two", "--question", "first", "--with", "yes").code == 0
+    assert len(cli("questions", "--json").lines) == 1
+    cli("cancel", "two")
+    assert cli("questions").out == "no open questions\n"
+    assert cli("questions", "--limit", "1").out == "no open questions\n"
+    assert cli("answer", "two", "--with", "yes").code == Exit.REFUSED
+    assert "it was asked to cancel;" in cli("show", "two").out

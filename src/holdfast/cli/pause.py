@@ -11,7 +11,7 @@ from holdfast.model import Status
 from holdfast.views import threads
 from holdfast.views.next_steps import to_cancel
 from holdfast.views.rescue import Advice
-from holdfast.views.runs import ANSWERED, ORPHANED, doing
+from holdfast.views.runs import doing
 
 
 @as_command(
@@ -50,6 +50,6 @@ def request(session: Session, run: str, action: str, reason: str, by: str | None
 def _then(session: Session, cp: SyncCheckpointer, info: RunInfo) -> Advice | None:
     """What completes a request to cancel, if the process that executes the run does not."""
     word = doing(cp, info)[0]
-    if word in (Status.PAUSED, ORPHANED, ANSWERED):
-        return to_cancel(session.commands, cp, info)
-    return None
+    if word in (Status.RUNNING, Status.CANCELLED):
+        return None
+    return to_cancel(session.commands, cp, info)

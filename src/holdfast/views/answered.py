@@ -75,7 +75,7 @@ def of_run(cp: SyncCheckpointer, run: str) -> Iterator[Answered]:
     newest = cp.core.journals.entries(run, newest_first=True, damage=pass_by)
     entries = list(islice(newest, ENTRIES))
     voided = _voided(entries)
-    to_cancel = _to_cancel(entries)
+    to_cancel = cancelling.request_of(cp.core, entries[0]) if entries else None
     given: dict[str, list[Entry]] = {}
     for entry in entries:
         if entry.kind == Kind.ANSWER:
@@ -93,13 +93,6 @@ def of_run(cp: SyncCheckpointer, run: str) -> Iterator[Answered]:
                 key, at = str(entry.step), to_datetime(ended.at)
                 prompt = _prompt(cp, entry)
                 yield Answered(run, key, prompt, None, at, None, "void", void=why)
-
-
-def _to_cancel(newest: Sequence[Entry]) -> Entry | None:
-    """The request to cancel that a run got since it stopped."""
-    if not newest or newest[0].status != Status.PAUSED:
-        return None
-    return cancelling.requested(one for one in newest if one.seq >= newest[0].term)
 
 
 def why_again(cp: SyncCheckpointer, run: str, question: str) -> Answered | None:

@@ -6,11 +6,11 @@ What such a run asks is void: nobody needs an answer any more. Blocks, and write
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.codec.meta import Meta
 from holdfast.engine.people.questions import Question
-from holdfast.engine.resume.stops import cancel_requested
 from holdfast.errors import CheckpointCorruptedError, KeyMissingError
 from holdfast.kernel.core import Core
 from holdfast.kernel.reader import all_listed
@@ -21,37 +21,50 @@ from holdfast.views.errors import RefusedError
 WHY = "the run was asked to cancel"
 """Why its questions are void."""
 
-_ASKING = RunFilter(asking=True, statuses=(Status.PAUSED.value,))
+_ASKING: Final = RunFilter(asking=True, statuses=(Status.PAUSED.value, Status.RUNNING.value))
+_STOPPED: Final = (Status.SUBMITTED, Status.PAUSED, Status.FAILED, Status.OPEN)
 
 
 def is_to_cancel(core: Core, run_id: str) -> bool:
     """Whether this run stopped and was asked to cancel."""
     try:
-        return stopped_to_cancel(core, core.journals.head(run_id))
+        return request_of(core, core.journals.head(run_id)) is not None
     except (CheckpointCorruptedError, KeyMissingError):  # nobody can tell
         return False
 
 
-def stopped_to_cancel(core: Core, head: Entry | None) -> bool:
-    """Whether the run with this head did."""
-    if head is None or head.seq == head.term:  # nothing was asked of it since it stopped
-        return False
+def request_of(core: Core, head: Entry | None) -> Entry | None:
+    """The request to cancel that the run with this head got since it stopped.
+
+    None also if that can't be read. Who asks for a pause afterwards does not take it back.
+    """
     try:
-        return cancel_requested(core, head)
+        while head is not None:
+            stop = head if head.seq == head.term else core.journals.entry(head.run, head.term)
+            if stop is None or stop.status not in _STOPPED:
+                return None
+            if stop is not head:
+                asked = requested(core.journals.trail(head.run, start=head.term, bodies=False))
+                if asked is not None:
+                    return asked
+            if stop.kind != Kind.PAUSE or Meta(stop).action is None:
+                return None
+            head = core.journals.entry(head.run, stop.seq - 1)
     except (CheckpointCorruptedError, KeyMissingError):
-        return False
+        pass
+    return None
 
 
 def requested(since: Iterable[Entry]) -> Entry | None:
-    """The last request to cancel among these entries."""
-    asked = [e for e in since if e.kind == Kind.REQUEST and Meta(e).action == "cancel"]
-    return asked[-1] if asked else None
+    """The first request to cancel among these entries."""
+    asked = (e for e in since if e.kind == Kind.REQUEST and Meta(e).action == "cancel")
+    return next(asked, None)
 
 
 def asking(core: Core) -> dict[str, int]:
     """How many questions are void for that reason, by run."""
     rows = all_listed(core.journals.store, _ASKING)
-    return {row.run: row.questions for row, head in rows if stopped_to_cancel(core, head)}
+    return {row.run: row.questions for row, head in rows if request_of(core, head)}
 
 
 def without(core: Core, questions: list[Question]) -> list[Question]:

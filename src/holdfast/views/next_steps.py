@@ -43,7 +43,7 @@ def next_for(
         return back
     if info.flow is None or info.flow == threads.FLOW:
         return None
-    if info.status == Status.PAUSED and cancelling.is_to_cancel(cp.core, info.run_id):
+    if cancelling.is_to_cancel(cp.core, info.run_id):
         then = to_cancel(commands, cp, info)
         return then._replace(why=f"it was asked to cancel; {then.why}")
     if info.status == Status.PAUSED and not facts.get("answered"):

@@ -51,10 +51,9 @@ def pause_of(cp: SyncCheckpointer, run: RunInfo) -> Pause | None:
     journals = cp.core.journals
     try:
         entry = journals.head(run.run_id)
+        if (asked := cancelling.request_of(cp.core, entry)) is not None:
+            return Pause("cancel", Meta(asked).by, Meta(asked).reason or "")
         if entry is not None and entry.seq != entry.term:
-            since = journals.trail(run.run_id, start=entry.term, bodies=False)
-            if (asked := cancelling.requested(since)) is not None:
-                return Pause("cancel", Meta(asked).by, Meta(asked).reason or "")
             entry = journals.entry(run.run_id, entry.term)
         return None if entry is None else _told(cp, run, entry)
     except CheckpointCorruptedError:  # `verify` reports it

@@ -323,7 +323,7 @@ class StepReader:
             return
         elif entry.kind == Kind.COMPLETE:
             self._result = entry.seq if entry.size else None
-        elif cancelling.requested([entry]) and entry.status == Status.PAUSED:
+        elif cancelling.requested([entry]):
             self._asked.void_all(entry, cancelling.WHY)
         if entry.kind in _OVER and entry.status == _OVER[entry.kind]:
             self._asked.void_all(entry, f"the run was {entry.status}")

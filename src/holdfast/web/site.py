@@ -18,7 +18,7 @@ from holdfast.model import STORE_JOURNAL, Status
 from holdfast.store import RunFilter
 from holdfast.telemetry import Metrics
 from holdfast.urls import masked
-from holdfast.views.cancelling import stopped_to_cancel
+from holdfast.views.cancelling import request_of
 from holdfast.views.commands import Commands
 from holdfast.web.keeping import Kept
 
@@ -104,7 +104,7 @@ class Site:
         where = RunFilter(asking=True, statuses=(Status.PAUSED.value, Status.RUNNING.value))
         found = self.cp.store.listed(where, limit=_COUNTED)
         core = self.cp.core
-        number = sum(row.questions for row, head in found if not stopped_to_cancel(core, head))
+        number = sum(row.questions for row, head in found if request_of(core, head) is None)
         return f"{_COUNTED}+" if len(found) == _COUNTED else str(number or "")
 
     @contextmanager

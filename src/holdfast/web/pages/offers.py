@@ -221,11 +221,7 @@ def _note(site: Site, info: RunInfo, word: str) -> tuple[str, str | None]:
     problem = None if executor is None else executor.problem(info.run_id)
     if problem is not None:
         return f"It could not be continued here: {problem}", None
-    if (
-        word == "paused"
-        and _is_of_flow(info)
-        and cancelling.is_to_cancel(site.cp.core, info.run_id)
-    ):
+    if _is_of_flow(info) and cancelling.is_to_cancel(site.cp.core, info.run_id):
         return _note_to_cancel(site, info)
     waits = word in ("orphaned", "answered", "submitted")
     if not waits and word in ("failed", "paused", "open") and _is_of_flow(info):
