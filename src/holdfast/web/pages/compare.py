@@ -106,12 +106,15 @@ def _with_digest(line: str | None, side: Side) -> str | None:
 
 
 def _given(site: Site, side: Side) -> str | None:
+    """The inputs of a side on a line; only their size if they are large."""
     assert side.info is not None
     journals = site.cp.core.journals
     try:
         opening = journals.opening(side.info.run_id)
         if opening is None or not opening.size:
             return None
+        if opening.size > sides.LARGEST:
+            return words.size(opening.size)
         value = journals.value(side.info.run_id, opening.seq, opening, as_data=True)
     except CheckpointCorruptedError:
         return "damaged"
