@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, NoReturn, Unpack
 
@@ -40,7 +41,7 @@ from holdfast.views.values import plain
 
 _TRACE: Final = 24  # lines of a traceback: the last ones
 _PATIENCE: Final = 0.5  # seconds after Ctrl-C
-_WAITS: Final = "waiting 10 s for the step under way; Ctrl-C again ends it at once"
+_WAITS: Final = "waiting up to 10 s for the step under way; Ctrl-C again ends it at once"
 
 Streaming = Callable[[Engine], Stream]
 
@@ -70,8 +71,9 @@ def _exit_at_once(code: Exit) -> NoReturn:
     others = set(threading.enumerate()) - {threading.current_thread()}
     if all(thread.daemon for thread in others):
         raise SystemExit(code)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # whoever read it is gone
+            stream.flush()
     os._exit(code)
 
 

@@ -97,9 +97,8 @@ class Detail(NamedTuple):
 def choose(steps: Steps, step: str, at: int | None = None) -> Sequence[Execution]:
     """The executions of a step, by its key or name: the one to show is the last of them.
 
-    Of the items of a `for_each`, or the parts of a step, it is one that failed in the end, if there
-    is one.
-    With `at`, only the one whose entry has this seq. Raises `NotFoundError`.
+    Of the items of a `for_each`, or the parts of a step, it is one that failed in the end, if any
+    did. With `at`, only the one whose entry has this seq. Raises `NotFoundError`.
     """
     same = [one for one in steps.executions if one.key == step]
     same = same or [one for one in steps.executions if one.name == step]
