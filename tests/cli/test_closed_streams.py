@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import holdfast as hf
+from holdfast.cli._exits import Exit
 from tests.cli.conftest import Cli
 from tests.waiting import run_process
 
@@ -60,5 +61,5 @@ def test_what_is_recorded_without_standard_output_is_there(
 
 def test_an_error_is_told_though_standard_output_is_closed(cli: Cli) -> None:
     done = closed(">&-", "show", "nobody")
-    assert done.returncode in (3, 4)
+    assert done.returncode == Exit.NOT_FOUND
     assert done.stderr.startswith("Error: ")

@@ -154,8 +154,10 @@ def test_a_node_that_ends_its_run_failed_in_each_attempt_and_took_its_time(
     assert [(tried.outcome, tried.message) for tried in detail.attempts] == [
         ("failed", "no such harbour")
     ] * attempts
-    assert all(0.05 <= (tried.seconds or 0) < 0.2 for tried in detail.attempts)
-    assert (detail.execution.took or 0) >= 0.05 + (attempts - 1) * 0.25
+    spans = [tried.seconds or 0.0 for tried in detail.attempts]
+    assert min(spans) >= 0.05
+    pauses = (attempts - 1) * 0.2
+    assert sum(spans) + pauses <= (detail.execution.took or 0.0) + 0.01, "pauses are no attempts"
 
 
 def test_a_rollback_leaves_steps_behind_and_deletes_none(cp: hf.SyncCheckpointer) -> None:

@@ -52,13 +52,15 @@ def test_the_inputs_of_both_runs_are_shown_without_secrets(
 
     long = "x" * 300
     with hf.Engine(cp) as engine:
-        for run, place in (("a", "Brest"), ("b", "Douarnenez"), ("c", long), ("d", f"{long}!")):
+        places = {"a": "Brest", "b": "Douarnenez", "c": long, "d": f"{long}!", "e": "x" * 9_000_000}
+        for run, place in places.items():
             engine.run_sync(visit(place, password="hunter2"), run_id=run)
     shown = html.unescape(compare(client, "a", "b"))
     assert '"place": "Brest"' in shown
     assert '"place": "Douarnenez"' in shown
     assert "hunter2" not in shown
     assert compare(client, "c", "d").count("… (digest ") == 2, "they begin alike"
+    assert "9.0 MB" in compare(client, "a", "e")
 
 
 def test_checkpoints_of_one_run_can_be_compared_and_swapped(
