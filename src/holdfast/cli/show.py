@@ -16,6 +16,7 @@ from holdfast.cli._outcome import draw_advice, draw_claims, draw_outcome, draw_v
 from holdfast.cli._runs import find_place, run_argument, run_or_checkpoint
 from holdfast.cli._session import Session, as_command
 from holdfast.cli._steps import draw_step
+from holdfast.codec.summaries import shortened
 from holdfast.engine.working.listing import doing_now
 from holdfast.model import OF_CHILD, Status, split_checkpoint_id
 from holdfast.operations.timeline import Moment
@@ -226,8 +227,8 @@ def _draw_timeline(moments: Sequence[Moment], gaps: Gaps, error: str) -> None:
         shown = moment
         if is_told(moment, before):
             shown = moment._replace(note="")
-        elif moment.note == error and len(error) > _ERROR:
-            shown = moment._replace(note=f"{error[: _ERROR - 1]}…")
+        elif moment.note == error:
+            shown = moment._replace(note=shortened(error, _ERROR))
         rows.append(_row(shown, longest))
         before = moment
     _show.table(("SEQ", "TIME", "WHAT", "TOOK", "", "NOTE"), rows, right=("SEQ", "TOOK"))

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from holdfast.codec import readable
 from holdfast.codec.redaction import redacted
+from holdfast.codec.summaries import shortened
 
 _SHORT: Final = 80  # characters
 
@@ -20,8 +21,7 @@ def plain(value: Any) -> Any:
 
 def short(value: object) -> str:
     """A value in a few words, without what looks like a secret."""
-    text = _words(redacted(plain(value)))
-    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
+    return shortened(_words(redacted(plain(value))), _SHORT)
 
 
 def _words(tree: Any) -> str:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.codec import readable
+from holdfast.codec.summaries import shortened
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.views import forks, runs, sides, words
 from holdfast.views.differences import Differences
@@ -118,8 +119,7 @@ def _given(site: Site, side: Side) -> str | None:
         value = journals.value(side.info.run_id, opening.seq, opening, as_data=True)
     except CheckpointCorruptedError:
         return "damaged"
-    line = " ".join(preview(readable.to_json(value)).text.split())
-    return line if len(line) <= _LINE else f"{line[: _LINE - 1]}…"
+    return shortened(" ".join(preview(readable.to_json(value)).text.split()), _LINE)
 
 
 def _worked(side: Side) -> str | None:
