@@ -128,6 +128,11 @@ async def parent(path: str) -> None:
 
 
 @workflow
+async def grandparent(path: str) -> None:
+    await parent(path)
+
+
+@workflow
 async def parent_of_approved() -> bool:
     return await approved()
 
@@ -504,3 +509,38 @@ async def test_a_process_that_others_hold_for_dead_and_paused_the_run_of_writes_
         with pytest.raises(hf.LeaseLostError):
             await run
     assert kinds(path) == ["open", "pause"]
+
+
+@in_loop
+async def test_a_child_run_that_another_process_cancelled_with_its_family_has_not_failed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, claimed = SQLiteStore.append, threading.Event()
+
+    def meddled(
+        self: SQLiteStore, entries: Sequence[Entry], behind: Behind = ANY_HEAD
+    ) -> list[bool]:
+        done = append(self, entries, behind)
+        if any((e.run, e.kind) == (f"{RUN}//parent", "claim") for e in entries):
+            claimed.set()  # and who held the family until now is asked to cancel it, and does
+            command = ("-m", "holdfast", "cancel", f"{RUN}//parent//waiting", "--store", str(path))
+            forks.run(*command, check=True, capture_output=True)
+            asked = Draft(Kind.REQUEST.value, hf.Status.RUNNING.value, meta='{"action":"cancel"}')
+            with hf.SyncCheckpointer(path) as other:
+                other.core.drive(append_if(other.core, RUN, lambda _: asked))
+        return done
+
+    monkeypatch.setattr(SQLiteStore, "append", meddled)
+    async with hf.Engine(path) as engine:
+        call = grandparent(str(path.with_name("never")))
+        left = asyncio.create_task(engine.run(call, run_id=RUN))
+        await asyncio.to_thread(
+            wait_until, lambda: path.exists() and "open" in kinds(path, f"{RUN}//parent//waiting")
+        )
+        left.cancel()
+        await asyncio.gather(left, return_exceptions=True)
+        with pytest.raises(hf.RunCancelledError):
+            await engine.resume(RUN, flow=grandparent)
+        assert claimed.is_set()
+        for run in (RUN, f"{RUN}//parent", f"{RUN}//parent//waiting"):
+            assert await engine.status(run) == hf.Status.CANCELLED

@@ -49,14 +49,6 @@ def last_to_resume(since: Iterable[Entry]) -> Entry | None:
     return asked[-1] if asked and asks_to_resume(asked[-1]) else None
 
 
-def cancel_requested(core: Core, head: Entry) -> bool:
-    """Whether a run that stopped was asked to cancel, and no holder has got to it yet. Blocks."""
-    if head.status not in (Status.PAUSED, Status.SUBMITTED):
-        return False
-    since = core.journals.trail(head.run, start=head.term, bodies=False)
-    return any(e.kind == Kind.REQUEST and Meta(e).action == "cancel" for e in since)
-
-
 def pause_requested(core: Core, head: Entry) -> bool:
     """Whether a run was asked to pause, and since then neither resumed nor asked to. Blocks."""
     since = core.journals.trail(head.run, start=head.term, bodies=False)

@@ -292,7 +292,12 @@ class Run(Telling):
         self.recorder.announce(await self.hold.append([self.recorder.child(key, child)]))
 
     async def hear(self) -> None:
-        """Take note of requests that have not reached this run: a child run acted on them."""
+        """Take note of requests that have not reached this run: a child run acted on them.
+
+        That was executed by another process, perhaps, which heard what the run above was asked.
+        """
+        if self.parent is not None:
+            await self.parent.hear()
         try:
             self.recorder.announce(await self.hold.listen())
         except CheckpointSaveError:

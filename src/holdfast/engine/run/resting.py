@@ -12,7 +12,7 @@ from holdfast.engine.program import Task
 from holdfast.engine.run.failures import describe, message_of, type_name
 from holdfast.engine.run.interruption import Interruption
 from holdfast.engine.timers import Sleep, until
-from holdfast.errors import HoldfastError
+from holdfast.errors import CheckpointLoadError, StoreError
 from holdfast.kernel.draft import Draft
 from holdfast.model import Kind, Status
 
@@ -92,7 +92,7 @@ class Resting:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK):
                         await rest.wait()
-                with suppress(HoldfastError):  # an outage: it is looked again
+                with suppress(StoreError, CheckpointLoadError):  # an outage: it is looked again
                     if not rest.is_set() and await self._run.hold.off_loop(answered):
                         return True
         except asyncio.CancelledError:
