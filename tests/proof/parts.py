@@ -37,7 +37,7 @@ PARTS: Final[dict[str, Part]] = {
             "EFFORT": 10,
         },
     ),
-    "power": Part(("tests/crash/test_power_loss.py",), {"POWER_STATES": 1_000_000}),
+    "power": Part(("tests/crash/test_power_loss.py",), {"POWER_STATES": 1_000_000, "EFFORT": 10}),
     "bytes": Part(
         ("tests/crash/test_altered_bytes.py", "tests/damage", "tests/hostile"),
         {"MUTATIONS": 100_000, "EFFORT": 10},
