@@ -13,6 +13,7 @@ from holdfast.engine.resume.activity import is_for_workers
 from holdfast.engine.resume.recovery import Orphan, survey
 from holdfast.engine.working.listing import list_workers
 from holdfast.errors import CheckpointCorruptedError, KeyMissingError
+from holdfast.errors.base import one_line
 from holdfast.heads import RunHead
 from holdfast.model import Status
 from holdfast.operations.forget_record import records
@@ -67,12 +68,20 @@ def examine(cp: SyncCheckpointer, how: Examination) -> list[Finding]:
     findings += _durability(cp)
     findings += _sqlite(cp)
     contents = list(_contents(cp, how))  # first: whether the index tells which runs are orphaned
-    findings += _orphans(cp, how, _is_index_wrong(contents))
-    findings += _unattended(cp, how)
-    findings += _half_forgotten(cp)
+    findings += _despite_damage("orphans", _orphans(cp, how, _is_index_wrong(contents)))
+    findings += _despite_damage("workers", _unattended(cp, how))
+    findings += _despite_damage("forgetting", _half_forgotten(cp))
     findings += contents
     findings += _amount(cp)
     return findings
+
+
+def _despite_damage(what: str, found: Iterator[Finding]) -> Iterator[Finding]:
+    """What a check finds, and why it found no more if it needs an entry that is damaged."""
+    try:
+        yield from found
+    except CheckpointCorruptedError as error:
+        yield Finding(what, "error", f"not all of them can be told: {one_line(str(error))}")
 
 
 def document(findings: list[Finding]) -> dict[str, Any]:
