@@ -213,7 +213,7 @@ def _draw_summary(
 
 
 def _draw_timeline(moments: Sequence[Moment], gaps: Gaps, error: str) -> None:
-    """Some moments, to the last; the `error` that ended the run is told in full below them."""
+    """Some moments, to the last. The `error` that ended the run is cut: it follows in full."""
     earlier = moments[0].seq  # there are no gaps
     if earlier:
         _show.say(f"… {earlier:,} earlier; see them with --full", "dim")

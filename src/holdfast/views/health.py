@@ -77,11 +77,11 @@ def examine(cp: SyncCheckpointer, how: Examination) -> list[Finding]:
 
 
 def _despite_damage(what: str, found: Iterator[Finding]) -> Iterator[Finding]:
-    """What a check finds, and why it found no more if it needs an entry that is damaged."""
+    """The findings of a check. If it meets a damaged entry that it needs, the last one says so."""
     try:
         yield from found
     except CheckpointCorruptedError as error:
-        yield Finding(what, "error", f"not all of them can be told: {one_line(str(error))}")
+        yield Finding(what, "error", f"this check is incomplete: {one_line(str(error))}")
 
 
 def document(findings: list[Finding]) -> dict[str, Any]:
